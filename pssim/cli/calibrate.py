@@ -1,0 +1,111 @@
+"""``pssim calibrate``: measurements on this machine that scenarios are built on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pssim.errors import InputError, MissingExtraError, OutputError
+
+if TYPE_CHECKING:
+    from pssim.workload.profile import Profile
+
+__all__ = ["calibrate"]
+
+
+@click.group()
+def calibrate() -> None:
+    """Measure models on this machine."""
+
+
+def _batches(context: click.Context, parameter: click.Parameter, text: str) -> tuple[int, ...]:
+    """The batches in ``1,8,32``: whole numbers, batch 1 and at least one more, so that scaling can be fitted."""
+    try:
+        batches = sorted({int(part) for part in text.split(",")})
+    except ValueError:
+        raise click.BadParameter(f"must be whole numbers with commas between, such as 1,8,32; it is {text!r}") from None
+    if batches[0] != 1 or len(batches) < 2:
+        raise click.BadParameter(f"must have batch 1 and at least one larger in it, such as 1,8,32; it is {text!r}")
+    return tuple(batches)
+
+
+@calibrate.command()
+@click.argument("name")
+@click.option("--batch", "batches", default="1,8,32", show_default=True, callback=_batches,
+              help="Batches to measure, with commas between; 1 must be among them.")
+@click.option("--threads", type=click.IntRange(min=1), help="Threads torch computes with.  [default: torch's own choice]")
+@click.option("--repeats", type=click.IntRange(min=3), default=7, show_default=True,
+              help="Passes per batch, besides two to warm up.")
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="File to write.  [default: NAME.json]")
+@click.option("--force", is_flag=True, help="Replace the file if it is there already.")
+def model(
+    name: str, batches: tuple[int, ...], threads: int | None, repeats: int, out: Path | None, force: bool
+) -> None:
+    """Measure the model NAME, layer by layer, and write its profile.
+
+    A scenario uses the file as its workload: profile = "NAME.json".
+    """
+    try:
+        from pssim.torch.models import MODELS
+        from pssim.torch.profiler import measure
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise MissingExtraError("pssim calibrate model needs PyTorch: pip install 'pssim[torch]'") from error
+    if name not in MODELS:
+        from difflib import get_close_matches
+
+        near = get_close_matches(name, MODELS, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise InputError(f"model must be one of {', '.join(MODELS)}, it is {name!r}{hint}")
+    path = out if out is not None else Path(f"{name}.json")
+    # Found out before minutes of measuring, not after.
+    if path.exists() and not force:
+        raise OutputError(f"{path} is there already: give --force to replace it, or another --out")
+    if not path.parent.is_dir():
+        raise OutputError(f"{path} cannot be written: there is no directory {path.parent}")
+
+    from pssim.workload.profile import save_profile
+
+    command = f"pssim calibrate model {name} --batch {','.join(map(str, batches))}"
+    command += f" --threads {threads}" if threads is not None else ""
+    profile = measure(
+        name,
+        MODELS[name],
+        batches=batches,
+        threads=threads,
+        repeats=repeats,
+        command=f"{command} --repeats {repeats}",
+        progress=lambda text: click.echo(f"{name}: {text}", err=True),
+    )
+    save_profile(profile, path)
+    click.echo(_summary(profile))
+    click.echo(f"written to {path}")
+
+
+def _summary(profile: Profile) -> str:
+    from pssim.units import format_si
+    from pssim.workload.step import build_step
+
+    lines = [
+        f"{profile.name}: {profile.parameters:,} parameters, {len(profile.layers)} layers, "
+        f"{profile.forward_flops / 1e9:.3f} GFLOP forward and {profile.backward_flops / 1e9:.3f} backward a sample",
+        f"{profile.provenance['processor']}, {profile.provenance['threads']} threads, "
+        f"torch {profile.provenance['torch']}",
+        f"{'batch':>5}  {'forward':>10}  {'backward':>10}  {'samples/s':>9}  {'rate':>15}  {'spread':>6}  {'hooks':>6}",
+    ]
+    for total in profile.totals:
+        step_s = total.forward_s[1] + total.backward_s[1]
+        flops = total.batch * (profile.forward_flops + profile.backward_flops)
+        spread = (total.forward_s[2] - total.forward_s[0] + total.backward_s[2] - total.backward_s[0]) / step_s
+        lines.append(
+            f"{total.batch:>5}  {format_si(total.forward_s[1], 's'):>10}  {format_si(total.backward_s[1], 's'):>10}  "
+            f"{total.batch / step_s:>9.2f}  {format_si(flops / step_s, 'FLOP/s'):>15}  {spread:>6.3f}  "
+            f"{total.hook_overhead:>+6.3f}"
+        )
+    lines.append("spread: interquartile range over the median; hooks: what they added, taken out again")
+    lines.append(f"update {format_si(profile.update_s[1], 's')}")
+    lines.extend(build_step(profile, batch=profile.batches[-1]).notes)
+    return "\n".join(lines)

@@ -1,0 +1,157 @@
+"""A profile: what one model's forward and backward passes were measured to take, layer by layer.
+
+The backward seconds of a layer run from the arrival of the gradient before it to the arrival of its
+own.  A layer without parameters has no gradient to wait for, so what it took is in the layer whose
+gradient comes next.  Times are quartiles over repeats: ``(lower, median, upper)``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, JsonValue, model_validator
+
+from pssim.errors import OutputError
+from pssim.workload.files import FileModel, read_json
+
+__all__ = ["Gradient", "Layer", "PassTotals", "Profile", "Quartiles", "load_profile", "save_profile"]
+
+FORMAT = "pssim-profile"
+VERSION = 1
+
+_Seconds = Annotated[float, Field(ge=0)]
+Quartiles = tuple[_Seconds, _Seconds, _Seconds]
+
+
+class Layer(FileModel):
+    """One layer: its FLOPs for one sample, and its seconds at each measured batch."""
+
+    name: str
+    kind: str
+    forward_flops: Annotated[int, Field(ge=0)]
+    backward_flops: Annotated[int, Field(ge=0)]
+    forward_s: tuple[Quartiles, ...]
+    backward_s: tuple[Quartiles, ...]
+
+
+class Gradient(FileModel):
+    """The gradient of one parameter, and the layer that the parameter belongs to."""
+
+    name: str
+    elements: Annotated[int, Field(ge=0)]
+    layer: str
+
+
+class PassTotals(FileModel):
+    """One batch as a whole, timed without hooks; ``hook_overhead`` is what the hooks added, as a fraction."""
+
+    batch: Annotated[int, Field(ge=1)]
+    forward_s: Quartiles
+    backward_s: Quartiles
+    hook_overhead: float
+
+
+class Profile(FileModel):
+    """A measured model; layers in the order of the forward pass, gradients in the order they arrive."""
+
+    format: Literal["pssim-profile"] = FORMAT
+    version: Literal[1] = VERSION
+    name: str
+    sample: str
+    provenance: dict[str, JsonValue]
+    totals: tuple[PassTotals, ...]
+    update_s: Quartiles
+    layers: Annotated[tuple[Layer, ...], Field(min_length=1)]
+    gradients: tuple[Gradient, ...]
+
+    @property
+    def batches(self) -> tuple[int, ...]:
+        """The batches that were measured, ascending."""
+        return tuple(total.batch for total in self.totals)
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers the model learns."""
+        return sum(gradient.elements for gradient in self.gradients)
+
+    @property
+    def forward_flops(self) -> int:
+        """FLOPs of one sample's forward pass; a multiply and an add count as two."""
+        return sum(layer.forward_flops for layer in self.layers)
+
+    @property
+    def backward_flops(self) -> int:
+        """FLOPs of one sample's backward pass."""
+        return sum(layer.backward_flops for layer in self.layers)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        batches = self.batches
+        if list(batches) != sorted(set(batches)):
+            raise ValueError(f"totals: batches must ascend without repeats, they are {list(batches)}")
+        if len(batches) < 2 or batches[0] != 1:
+            raise ValueError(
+                f"totals: at least two batches must have been measured, batch 1 among them, these are {list(batches)}"
+            )
+        names = Counter(layer.name for layer in self.layers)
+        for name, count in names.items():
+            if count > 1:
+                raise ValueError(f"layers: {name!r} must stand once, it stands {count} times")
+        for layer in self.layers:
+            for key, rows in (("forward_s", layer.forward_s), ("backward_s", layer.backward_s)):
+                if len(rows) != len(batches):
+                    raise ValueError(
+                        f"layers: {layer.name!r}: {key} must have a row for each of the {len(batches)} batches, "
+                        f"it has {len(rows)}"
+                    )
+        for gradient in self.gradients:
+            if gradient.layer not in names:
+                raise ValueError(f"gradients: {gradient.name!r} belongs to {gradient.layer!r}, which is no layer")
+        return self
+
+
+def load_profile(path: Path | str) -> Profile:
+    """The profile in this file.  Raise ProfileError, naming file and key, if it cannot be used."""
+    return read_json(Profile, Path(path), "profile")
+
+
+def save_profile(profile: Profile, path: Path | str) -> None:
+    """Write the profile, whole or not at all.  Raise OutputError if it cannot be written there."""
+    path = Path(path)
+    partial = path.with_name(path.name + ".partial")
+    try:
+        partial.write_text(_render(profile), encoding="utf-8")
+        os.replace(partial, path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise OutputError(f"{path}: the profile cannot be written: {error.strerror or error}") from error
+
+
+def _render(profile: Profile) -> str:
+    """The profile as JSON with one layer, gradient or batch a line, so that changes can be reviewed."""
+    lines = []
+    for key, value in _rounded(profile.model_dump()).items():
+        if isinstance(value, list) and value and isinstance(value[0], dict):
+            rows = ",\n".join(f"    {json.dumps(row, allow_nan=False)}" for row in value)
+            lines.append(f'  "{key}": [\n{rows}\n  ]')
+        elif isinstance(value, dict):
+            text = json.dumps(value, indent=2, allow_nan=False).replace("\n", "\n  ")
+            lines.append(f'  "{key}": {text}')
+        else:
+            lines.append(f'  "{key}": {json.dumps(value, allow_nan=False)}')
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def _rounded(value: Any) -> Any:
+    """Floats to nine significant digits: far finer than any clock, and short in the file."""
+    if isinstance(value, float):
+        return float(f"{value:.9g}")
+    if isinstance(value, dict):
+        return {key: _rounded(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_rounded(item) for item in value]
+    return value
