@@ -1,0 +1,60 @@
+"""Time inside engines: whole picoseconds, rounded once, by the functions in this module alone."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pssim.cluster.jitter import JitterSource
+from pssim.errors import InputError
+
+__all__ = ["PS_PER_S", "ComputeTable", "to_ps"]
+
+PS_PER_S = 10**12
+# Beyond this a run of many steps could leave int64 (9.2e18 ps, 106 days).
+_LONGEST_S = 1e6
+
+
+def to_ps(seconds: float) -> int:
+    """A duration in whole picoseconds.  Raise InputError if it is negative, not finite, or over 10^6 s."""
+    if not 0.0 <= seconds <= _LONGEST_S:
+        raise InputError(f"a duration must be between 0 and {_LONGEST_S:g} s, got {seconds!r} s")
+    return round(seconds * PS_PER_S)
+
+
+class ComputeTable:
+    """The duration of each compute segment of each rank, in picoseconds, step by step.
+
+    Segment 0 is the forward pass, segment b + 1 the backward pass up to bucket b.
+    """
+
+    def __init__(self, segments_s: tuple[float, ...], jitter: JitterSource) -> None:
+        for seconds in segments_s:
+            to_ps(seconds)
+        self._scaled = np.asarray(segments_s, dtype=np.float64) * PS_PER_S
+        self._jitter = jitter
+        self._constant: NDArray[np.int64] | None = None
+        self._factors: tuple[int, NDArray[np.float64]] | None = None
+
+    def factors(self, step: int) -> NDArray[np.float64]:
+        """The jitter factor of each rank in this step."""
+        if self._factors is None or self._factors[0] != step:
+            self._factors = (step, self._jitter.factors(step))
+        return self._factors[1]
+
+    def step(self, step: int) -> NDArray[np.int64]:
+        """Durations in this step, shape (segments, ranks); not to be written to."""
+        if self._constant is not None:
+            return self._constant
+        durations = np.multiply.outer(self._scaled, self.factors(step))
+        np.rint(durations, out=durations)
+        table = durations.astype(np.int64)
+        if not self._jitter.varies_in_time:
+            self._constant = table
+        return table
+
+    def extra(self, cost_s: float, step: int) -> NDArray[np.int64]:
+        """The duration of an extra computation of ``cost_s`` on each rank in this step, shape (ranks,)."""
+        to_ps(cost_s)
+        extra: NDArray[np.int64] = np.rint(cost_s * PS_PER_S * self.factors(step)).astype(np.int64)
+        return extra

@@ -1,0 +1,373 @@
+"""The events engine: SimPy processes, one a rank.  The reference, and the one that runs everything.
+
+Every rank's program is driven by a process of its own; collectives, channels, links and mailboxes
+are shared state that those processes meet in.  Time is an integer number of picoseconds.  A run
+ends when the last worker does; if nothing can happen any more before that, the error names every
+rank that waits, what for and since when.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Generator, Sequence
+from typing import Any
+
+import numpy as np
+from simpy import Environment, Event
+from simpy.events import Timeout
+
+from pssim.engine.clock import ComputeTable, to_ps
+from pssim.engine.guard import (
+    ACTIONS_A_STEP,
+    advance,
+    ended_early,
+    not_a_gradient,
+    not_an_action,
+    too_many_actions,
+)
+from pssim.engine.job import Job
+from pssim.engine.messages import Messages
+from pssim.engine.payload import Tag, WeightsTag
+from pssim.engine.rank import EventRank
+from pssim.engine.record import (
+    COMPUTE,
+    EXTRA,
+    QUEUE,
+    TRANSFER,
+    UPDATE,
+    WAIT,
+    RawLog,
+)
+from pssim.engine.stall import stalled
+from pssim.errors import SchemeError
+from pssim.network import Channel, Operation
+from pssim.program import AllReduce, Backward, Compute, Forward, Load, Message, Receive, Send, Update
+from pssim.program import Wait as WaitAction
+
+__all__ = ["Collective", "simulate"]
+
+
+class Collective(Operation):
+    """An all-reduce that ranks arrive at one by one."""
+
+    __slots__ = ("arrived", "arrived_sum_ps", "done", "index", "issuer", "size_bytes", "step")
+
+    def __init__(self, env: Environment, index: int, issuer: EventRank, size_bytes: int, job: Job) -> None:
+        cost = job.all_reduce(size_bytes)
+        super().__init__(to_ps(cost.transfer_s), to_ps(cost.latency_s))
+        self.index = index
+        self.issuer = issuer
+        self.size_bytes = size_bytes
+        self.step = issuer.step
+        self.arrived = 0
+        self.arrived_sum_ps = 0
+        self.done = Event(env)
+
+
+class _Events:
+    """One run: the environment and what its ranks share."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.env = Environment(initial_time=0)
+        self.table = ComputeTable(job.segments_s, job.jitter)
+        self.rows: dict[int, tuple[list[list[int]], int]] = {}  # step -> durations by rank, ranks to come
+        self.channel = Channel(job.network.channel_width, job.network.holds_completion)
+        self.channel_timer = 0
+        self.unsettled: list[Collective] = []  # offered, but their end is not known yet
+        self.collectives: list[Collective] = []
+        self.workers = [EventRank(self, index) for index in range(job.ranks)]
+        holding = [(index, held) for index, held in enumerate(job.shards) if held]
+        self.servers = [
+            EventRank(self, job.ranks + place, node=job.server_nodes[index], holds=held)
+            for place, (index, held) in enumerate(holding)
+        ]
+        self.ranks = self.workers + self.servers
+        self.server_of = {
+            bucket.index: server.index for server in self.servers for bucket in server.holds
+        }
+        self.messages = Messages(self.env, self.ranks, job)
+        self.staleness = [[0, 0, 0] for _ in range(job.steps)]
+        self.server_staleness: list[tuple[int, int, int, int]] = []
+        self.collective_bytes = np.zeros(job.steps)
+        self.tags = [Tag(bucket.index, bucket.size_bytes, 0) for bucket in job.workload.buckets]
+        self.running = job.ranks
+        self.free_running = False
+        self.clock_gap_max: int | None = None
+        self.done = Event(self.env)
+
+    # ------------------------------------------------------------------------------ step boundaries
+
+    def durations(self, rank: EventRank, step: int) -> list[int]:
+        """The durations of this rank's segments in this step; a step's table is dropped when all had theirs."""
+        if step not in self.rows:
+            self.rows[step] = (self.table.step(step).T.tolist(), self.job.ranks)
+        rows, to_come = self.rows[step]
+        if to_come == 1:
+            del self.rows[step]
+        else:
+            self.rows[step] = (rows, to_come - 1)
+        return rows[rank.index]
+
+    # ---------------------------------------------------------------------------------- collectives
+
+    def issue(self, rank: EventRank, value: Any) -> tuple[Collective, Tag]:
+        """A rank arrives at its next collective; the last one to arrive makes it ready."""
+        if not isinstance(value, Tag):
+            raise not_a_gradient(self.job.scheme, "AllReduce", value)
+        number = rank.issued
+        rank.issued = number + 1
+        if number == len(self.collectives):
+            collective = Collective(self.env, number, rank, value.size_bytes, self.job)
+            self.collectives.append(collective)
+            cost = self.job.all_reduce(value.size_bytes)
+            self.collective_bytes[rank.step] += cost.bytes_per_rank
+        else:
+            collective = self.collectives[number]
+            if collective.size_bytes != value.size_bytes:
+                raise SchemeError(
+                    f"collectives do not match: all-reduce number {number} is of {value.size_bytes} bytes on "
+                    f"{rank.name} and of {collective.size_bytes} bytes on {collective.issuer.name}; "
+                    "every rank must issue the same ones in the same order"
+                )
+        now = self.env.now
+        collective.arrived += 1
+        collective.arrived_sum_ps += now
+        if collective.arrived == self.job.ranks:
+            collective.ready_ps = now
+            self.channel.offer(collective)
+            self.unsettled.append(collective)
+            self._run_channel()
+        return collective, value
+
+    def _run_channel(self) -> None:
+        """Let the channel catch up, announce the ends it knows, and wake up for its next change."""
+        env = self.env
+        if self.job.network.channel_width > 1:
+            self.channel.advance(env.now)
+        waiting = []
+        for collective in self.unsettled:
+            if collective.end_ps is None:
+                waiting.append(collective)
+                continue
+            timer = Timeout(env, collective.end_ps - env.now)
+            timer.callbacks.append(_succeed(collective.done))
+        self.unsettled = waiting
+        if waiting:
+            change = self.channel.next_change_ps()
+            assert change is not None
+            self.channel_timer += 1
+            timer = Timeout(env, change - env.now, self.channel_timer)
+            timer.callbacks.append(self._on_channel_timer)
+
+    def _on_channel_timer(self, timer: Event) -> None:
+        if timer.value == self.channel_timer:  # a later offer has set a newer timer otherwise
+            self._run_channel()
+
+    # ------------------------------------------------------------------------------------- the programs
+
+    def drive(self, rank: EventRank, program: Any) -> Generator[Event, Any, None]:
+        """Run one rank's program: one SimPy process."""
+        env, scheme, total = self.env, self.job.scheme, rank.total
+        timeout = Timeout
+        versions = rank.versions
+        tags = self.tags
+        result: Any = None
+        while True:
+            action = advance(program, result, scheme)
+            if action is None:
+                return
+            result = None
+            rank.actions += 1
+            if rank.actions > ACTIONS_A_STEP:
+                raise too_many_actions(scheme, rank.name, rank.step)
+            kind = type(action)
+            if kind is Backward:
+                bucket = action.bucket
+                index = bucket.index
+                duration = rank.row[index + 1]
+                total[COMPUTE] += duration
+                if duration:
+                    yield timeout(env, duration)
+                version = rank.computed_on[index]
+                result = tags[index]
+                if result.version != version:
+                    result = tags[index] = Tag(index, bucket.size_bytes, version)
+            elif kind is AllReduce:
+                result = self.issue(rank, action.value)
+            elif kind is WaitAction:
+                handles = action.handles
+                since = env.now
+                # The last ones first: by then the others have mostly ended too, and need no waking up.
+                for collective, _ in reversed(handles):
+                    if collective.end_ps is None or collective.end_ps > env.now:
+                        rank.blocked = ("wait", collective, since)
+                        yield collective.done
+                        rank.blocked = None
+                self._charge_wait(total, handles, since)
+                result = tuple([value for _, value in handles])
+            elif kind is Update:
+                cost = self._update(rank, action.gradients)
+                if rank.holds:
+                    started = env.now
+                    if cost:
+                        yield timeout(env, cost)
+                    self.messages.updated(rank, started, len(action.gradients))
+                else:
+                    total[UPDATE] += cost
+                    if cost:
+                        yield timeout(env, cost)
+            elif kind is Forward:
+                rank.computed_on = versions[:]
+                duration = rank.row[0]
+                total[COMPUTE] += duration
+                if duration:
+                    yield timeout(env, duration)
+            elif kind is Send:
+                self._send(rank, action)
+            elif kind is Receive:
+                since = env.now
+                delivery = self.messages.take(rank, action.source)
+                if delivery is None:
+                    rank.blocked = ("receive", action.source, since)
+                    yield self.messages.arrival(rank, action.source)
+                    rank.blocked = None
+                    delivery = self.messages.take(rank, action.source, settled=True)
+                    assert delivery is not None
+                if not rank.holds:
+                    self.free_running = True
+                    self.messages.charge(rank, delivery, since)
+                result = Message(delivery.source.index, delivery.value)
+            elif kind is Load:
+                for index, version in action.weights.versions:
+                    versions[index] = version
+            elif kind is Compute:
+                if rank.holds:
+                    duration = to_ps(action.cost_s)
+                else:
+                    duration = int(self.table.extra(action.cost_s, rank.step)[rank.index])
+                    total[COMPUTE] += duration
+                    total[EXTRA] += duration
+                if duration:
+                    yield timeout(env, duration)
+            else:
+                raise not_an_action(scheme, action)
+
+    def _charge_wait(self, total: list[int], handles: Sequence[Any], clock: int) -> None:
+        """Charge what a rank blocked for, handle by handle, each only for the time after the one before."""
+        for collective, _ in handles:
+            end = collective.end_ps
+            if end > clock:
+                ready, start = collective.ready_ps, collective.start_ps
+                if ready > clock:
+                    total[WAIT] += ready - clock
+                    clock = ready
+                if start > clock:
+                    total[QUEUE] += start - clock
+                    clock = start
+                total[TRANSFER] += end - clock
+                clock = end
+
+    def _update(self, rank: EventRank, gradients: Sequence[Any]) -> int:
+        """The weights of some buckets move by one version; gives what that takes, in picoseconds."""
+        update_ps, versions, cost = self.job.update_ps, rank.versions, 0
+        weighted = size = worst = 0
+        for tag in gradients:
+            if type(tag) is not Tag:
+                raise not_a_gradient(self.job.scheme, "Update", tag)
+            index = tag.bucket
+            staleness = versions[index] - tag.version
+            versions[index] += 1
+            weighted += staleness * tag.size_bytes
+            size += tag.size_bytes
+            if staleness > worst:
+                worst = staleness
+            cost += update_ps[index]
+        if rank.holds:
+            self.server_staleness.append((self.env.now, weighted, size, worst))
+        else:
+            row = self.staleness[rank.step]
+            row[0] += weighted
+            row[1] += size
+            if worst > row[2]:
+                row[2] = worst
+        return cost
+
+    def _send(self, rank: EventRank, action: Send) -> None:
+        if not isinstance(action.value, Tag | WeightsTag):
+            raise not_a_gradient(self.job.scheme, "Send", action.value)
+        if not (isinstance(action.to, int) and 0 <= action.to < len(self.ranks)):
+            raise SchemeError(
+                f"{type(self.job.scheme).__name__}: Send(to={action.to!r}) by {rank.name}: there is no such "
+                f"address, they are 0 to {len(self.ranks) - 1}"
+            )
+        gap = self.messages.send(rank, self.ranks[action.to], action.value)
+        if gap is not None:
+            self.clock_gap_max = max(gap, self.clock_gap_max or 0)
+
+    # ----------------------------------------------------------------------------------------- the run
+
+    def _work(self, rank: EventRank) -> Generator[Event, Any, None]:
+        yield from self.drive(rank, self.job.scheme.worker(rank))
+        if len(rank.marks) != self.job.steps + 1:
+            raise ended_early(self.job.scheme, rank.name, rank.step, self.job.steps)
+        rank.ended = True
+        self.running -= 1
+        if self.running == 0:
+            self.done.succeed()
+
+    def run(self) -> RawLog:
+        env = self.env
+        for rank in self.workers:
+            env.process(self._work(rank))
+        for rank in self.servers:
+            env.process(self.drive(rank, self.job.scheme.server(rank)))
+        collecting = gc.isenabled()
+        gc.disable()  # nothing here is cyclic garbage while the run lasts, and SimPy makes many objects
+        try:
+            env.run(until=self.done)
+        except RuntimeError as error:
+            if "No scheduled events left" in str(error):
+                raise stalled(self.job.scheme, self.ranks, self.job.ranks, env.now) from None
+            raise
+        finally:
+            if collecting:
+                gc.enable()
+        return self._log()
+
+    def _log(self) -> RawLog:
+        steps = self.job.steps
+        for collective in self.collectives:  # those still in flight are drained, not applied
+            if collective.ready_ps is None:
+                raise stalled(self.job.scheme, self.ranks, self.job.ranks, self.env.now, collective)
+            self.channel.settle(collective)
+        last_of_step = {collective.step: collective for collective in self.collectives}
+        # (steps + 1, ROWS, ranks)
+        totals = np.array([rank.snapshots for rank in self.workers], dtype=np.int64).transpose(1, 2, 0)
+        return RawLog(
+            engine="events",
+            marks_ps=np.array([rank.marks for rank in self.workers], dtype=np.int64).T,
+            snapshots={step: totals[step] for step in range(steps + 1)},
+            intervals_ps=[(op.start_ps or 0, op.end_ps or 0) for op in self.collectives],
+            lag_ps=[
+                (op.end_ps or 0) * self.job.ranks - op.arrived_sum_ps
+                for _, op in sorted(last_of_step.items())
+            ],
+            staleness=np.array(self.staleness, dtype=np.int64),
+            collective_bytes=self.collective_bytes,
+            free_running=self.free_running,
+            server_staleness=np.array(self.server_staleness, dtype=np.int64).reshape(-1, 4),
+            clock_gap_max=self.clock_gap_max,
+        )
+
+
+def _succeed(event: Event) -> Callable[[Event], None]:
+    def callback(_: Event) -> None:
+        event.succeed()
+
+    return callback
+
+
+def simulate(job: Job) -> RawLog:
+    """Run the job on an event queue.  Raise StalledError if it cannot progress."""
+    return _Events(job).run()

@@ -1,0 +1,147 @@
+"""From the raw log of a run to the record of its measured window.
+
+Ranks that run in lock step share one window.  It ends with the last step, is a whole multiple of
+the pattern steps repeat in (delay + 1), and begins where the lag from a collective's issue to its
+completion has stopped growing: while it still grows, the delay queue is filling and steps are
+shorter than they will be.  The slope over a window can be wrong by no more than the lag grows per
+step, so the earliest window is taken over which that is at most 0.2 % of a step.
+
+Ranks that run freely (parameter servers) are measured only while all of them run: from a quarter of
+that time on, each over its whole steps.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pssim.engine.record import EXTRA, IN_TRANSFER, SENT, IntArray, RawLog, Record
+
+__all__ = ["covered_ps", "measure", "snapshot_steps"]
+
+_LOCK_STEP_DRIFT = 0.002
+_FREE_DRIFT = 0.02
+_CANDIDATES = 24
+
+
+def snapshot_steps(steps: int, pattern: int, warm_up: int) -> tuple[int, ...]:
+    """The step boundaries a window may begin at, and the end.
+
+    ``pattern`` is delay + 1; ``warm_up`` steps and one pattern are never measured, unless the run
+    has nothing else.
+    """
+    earliest = min(warm_up + pattern, steps - 1)
+    possible = [step for step in range(steps - 1, -1, -1) if (steps - step) % pattern == 0]
+    usable = [step for step in possible if step >= earliest] or [max(0, steps - pattern)]
+    stride = -(-len(usable) // _CANDIDATES)
+    return (*sorted({usable[-1], *usable[::-1][::stride]}), steps)
+
+
+def measure(raw: RawLog, *, pattern: int, warm_up: int, update_ps: int, keep_raw: bool = False) -> Record:
+    """Choose the window and sum up what lies in it; ``update_ps`` is a whole update of a rank alone."""
+    steps, ranks = raw.marks_ps.shape[0] - 1, raw.marks_ps.shape[1]
+    index = np.arange(ranks)
+    if raw.free_running:
+        first, last, steady = _free_window(raw)
+        every = np.stack([raw.snapshots[step] for step in range(steps + 1)])
+        total = (every[last, :, index] - every[first, :, index]).T
+        stale = _while_all_measured(raw, first, last)
+    else:
+        start, steady = _lock_step_window(raw, snapshot_steps(steps, pattern, warm_up), pattern)
+        first, last = np.full(ranks, start), np.full(ranks, steps)
+        total = raw.snapshots[steps] - raw.snapshots[start]
+        stale = raw.staleness[start:]
+    bytes_updated = int(stale[:, 1].sum())
+    collective_bytes = np.concatenate([[0.0], np.cumsum(raw.collective_bytes)])
+    return Record(
+        engine=raw.engine,
+        marks_ps=raw.marks_ps,
+        first=first,
+        last=last,
+        compute_ps=total[0],
+        interference_ps=total[1],
+        update_ps=total[2],
+        wait_ps=total[3],
+        queue_ps=total[4],
+        transfer_ps=total[5],
+        in_transfer_ps=total[IN_TRANSFER]
+        + covered_ps(raw.intervals_ps, raw.marks_ps[first, index], raw.marks_ps[last, index]),
+        alone_ps=total[0] - total[EXTRA] + (last - first) * update_ps,
+        bytes_sent=total[SENT] + collective_bytes[last] - collective_bytes[first],
+        staleness_mean=int(stale[:, 0].sum()) / bytes_updated if bytes_updated else 0.0,
+        staleness_max=int(stale[:, 2].max(initial=0)),
+        clock_gap_max=raw.clock_gap_max,
+        steady=steady,
+        raw=raw if keep_raw else None,
+    )
+
+
+def _while_all_measured(raw: RawLog, first: IntArray, last: IntArray) -> IntArray:
+    """The servers' updates while every rank is being measured; all of them where that is never."""
+    index = np.arange(raw.marks_ps.shape[1])
+    begin, end = raw.marks_ps[first, index].max(), raw.marks_ps[last, index].min()
+    time = raw.server_staleness[:, 0]
+    inside = (time >= begin) & (time <= end)
+    updates: IntArray = raw.server_staleness[:, 1:]
+    return updates[inside] if inside.any() else updates
+
+
+def _lock_step_window(raw: RawLog, candidates: tuple[int, ...], pattern: int) -> tuple[int, bool]:
+    """Where the window begins, and whether the run has settled by then."""
+    steps, ranks = raw.marks_ps.shape[0] - 1, raw.marks_ps.shape[1]
+    *starts, _ = candidates
+    lag = np.asarray(raw.lag_ps, dtype=np.float64) / ranks
+    if not len(lag):
+        return starts[0], True
+    span = max(pattern, len(lag) // 8)
+    final = lag[-span:].mean()
+    for start in starts:
+        window = steps - start
+        if window < 2 * pattern and start > 0:
+            break
+        step_ps = float((raw.marks_ps[steps] - raw.marks_ps[start]).mean()) / window
+        growth = abs(final - lag[start : start + span].mean())
+        if growth <= _LOCK_STEP_DRIFT * step_ps * window:
+            return start, True
+    middle = min(starts, key=lambda start: abs(start - steps / 2))
+    return middle, False
+
+
+def _free_window(raw: RawLog) -> tuple[IntArray, IntArray, bool]:
+    """Each rank's window, while all run; steady if both its halves have one slope."""
+    marks = raw.marks_ps
+    index = np.arange(marks.shape[1])
+    closing = marks[-1].min()
+    first = (marks < closing // 4).sum(axis=0)
+    last = (marks <= closing).sum(axis=0) - 1
+    if (last < first + 2).any():  # some rank takes no two whole steps while all run
+        first = np.zeros_like(first)
+        last = np.maximum(last, 1)
+        return first, last, False
+    half = (first + last) // 2
+    begin, middle, end = (marks[step, index] for step in (first, half, last))
+    early = ((middle - begin) / (half - first)).mean()
+    late = ((end - middle) / (last - half)).mean()
+    return first, last, bool(abs(early - late) <= _FREE_DRIFT * max(early, late))
+
+
+def covered_ps(intervals: list[tuple[int, int]], begin: IntArray, end: IntArray) -> IntArray:
+    """How much of each ``[begin, end)`` the union of the intervals covers."""
+    if not intervals:
+        return np.zeros_like(begin)
+    merged: list[list[int]] = []
+    for start, stop in sorted(intervals):
+        if merged and start <= merged[-1][1]:
+            merged[-1][1] = max(merged[-1][1], stop)
+        else:
+            merged.append([start, stop])
+    edges = np.asarray(merged, dtype=np.int64)
+    before = np.concatenate([[0], np.cumsum(edges[:, 1] - edges[:, 0])])
+
+    def up_to(time: IntArray) -> NDArray[np.int64]:
+        started = np.searchsorted(edges[:, 0], time, side="right")
+        overshoot = np.where(started > 0, np.maximum(edges[started - 1, 1] - time, 0), 0)
+        covered: NDArray[np.int64] = before[started] - overshoot
+        return covered
+
+    return up_to(end) - up_to(begin)

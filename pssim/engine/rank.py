@@ -1,0 +1,80 @@
+"""A rank under the events engine: what its program sees, and what the engine keeps for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pssim.engine.payload import WeightsTag
+from pssim.engine.record import ROWS
+from pssim.workload.step import Bucket
+
+if TYPE_CHECKING:
+    from pssim.engine.events import _Events
+
+__all__ = ["EventRank"]
+
+
+class EventRank:
+    """A worker (addresses 0 to world - 1) or a server (the addresses after them)."""
+
+    def __init__(
+        self, run: _Events, index: int, *, node: int | None = None, holds: tuple[Bucket, ...] = ()
+    ) -> None:
+        job = run.job
+        self._run = run
+        self.index = index
+        self.world = job.ranks
+        self.holds = holds
+        self.node: int = job.placement.node_of_rank[index] if node is None else node
+        self.buckets: Sequence[Bucket] = holds or job.workload.buckets
+        self.name = f"server {index - job.ranks}" if holds else f"rank {index}"
+        self.step = 0
+        self.actions = 0
+        self.issued = 0
+        self.ended = False
+        self.row: list[int] = []
+        self.versions = [0] * len(job.workload.buckets)
+        self.computed_on = self.versions[:]
+        self.total = [0] * ROWS
+        self.marks: list[int] = []
+        self.snapshots: list[tuple[int, ...]] = []
+        self.blocked: tuple[str, Any, int] | None = None
+
+    @property
+    def workers(self) -> range:
+        """The addresses of all workers."""
+        return range(self.world)
+
+    @property
+    def servers(self) -> range:
+        """The addresses of all servers."""
+        return range(self.world, len(self._run.ranks))
+
+    def server(self, bucket: Bucket) -> int:
+        """The address of the server that holds ``bucket``."""
+        return self._run.server_of[bucket.index]
+
+    def pushes(self) -> int:
+        """How many pushes make up one step of one worker on this server."""
+        return len(self.holds)
+
+    @property
+    def weights(self) -> WeightsTag:
+        """The weights this rank holds, each bucket with its version."""
+        held = self.holds or self.buckets
+        versions = tuple([(bucket.index, self.versions[bucket.index]) for bucket in held])
+        return WeightsTag(versions, sum([bucket.size_bytes for bucket in held]))
+
+    def steps(self) -> Iterator[int]:
+        """The steps to take; each ``next`` is the step boundary."""
+        run = self._run
+        for step in range(run.job.steps):
+            self.step = step
+            self.actions = 0
+            self.marks.append(run.env.now)
+            self.snapshots.append(tuple(self.total))
+            self.row = run.durations(self, step)
+            yield step
+        self.marks.append(run.env.now)
+        self.snapshots.append(tuple(self.total))

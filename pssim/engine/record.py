@@ -1,0 +1,93 @@
+"""What an engine leaves behind: the raw log of a run, and the record of its measured window."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["COMPUTE", "INTERFERENCE", "PARTS", "QUEUE", "TRANSFER", "UPDATE", "WAIT", "RawLog", "Record"]
+
+IntArray = NDArray[np.int64]
+
+# The rows of a snapshot.  The first six are the parts of a step: they add up to the time passed.
+PARTS = ("compute", "interference", "update", "wait", "queue", "transfer")
+COMPUTE, INTERFERENCE, UPDATE, WAIT, QUEUE, TRANSFER = range(6)
+# Not parts: extra computation within compute, messages in transfer, bytes sent point to point.
+EXTRA, IN_TRANSFER, SENT = 6, 7, 8
+ROWS = 9
+
+
+@dataclass(frozen=True)
+class RawLog:
+    """Everything both simulating engines note down, in whole picoseconds, before a window is chosen.
+
+    ``snapshots[step]`` holds cumulative totals at a step boundary, shape (ROWS, ranks); every engine
+    keeps at least the steps of :func:`snapshot_steps`.  ``lag_ps[step]`` is the time from issue to
+    completion of the last collective issued in a step, summed over ranks.  ``staleness`` has a row a
+    step, for the workers' own updates: bytes times staleness, bytes, maximum; ``server_staleness``
+    a row an update of a server: its time, then the same.
+    """
+
+    engine: str
+    marks_ps: IntArray
+    snapshots: dict[int, IntArray]
+    intervals_ps: list[tuple[int, int]]
+    lag_ps: list[int]
+    staleness: IntArray
+    collective_bytes: NDArray[np.float64]
+    free_running: bool
+    server_staleness: IntArray = field(default_factory=lambda: np.zeros((0, 4), dtype=np.int64))
+    clock_gap_max: int | None = None
+
+
+@dataclass(frozen=True)
+class Record:
+    """One job, measured: totals over the window in picoseconds, arrays of shape (ranks,).
+
+    Rank r is measured from the step boundary ``first[r]`` to the boundary ``last[r]``; the six parts
+    ``compute_ps`` to ``transfer_ps`` add up exactly to the time between, ``window_ps[r]``.  ``alone_ps`` is what a rank would take for the same steps
+    without communication; ``in_transfer_ps`` the time in which an operation of the rank was in
+    transfer.  ``steady`` is False where the run was too short to have settled.
+    """
+
+    engine: str
+    marks_ps: IntArray
+    first: IntArray
+    last: IntArray
+    compute_ps: IntArray
+    interference_ps: IntArray
+    update_ps: IntArray
+    wait_ps: IntArray
+    queue_ps: IntArray
+    transfer_ps: IntArray
+    in_transfer_ps: IntArray
+    alone_ps: IntArray
+    bytes_sent: NDArray[np.float64]
+    staleness_mean: float
+    staleness_max: int
+    clock_gap_max: int | None
+    steady: bool
+    raw: RawLog | None = field(default=None, repr=False, compare=False)
+    """The whole log, where it was asked to be kept."""
+
+    @property
+    def window_ps(self) -> IntArray:
+        """How long each rank was measured."""
+        ranks = np.arange(self.marks_ps.shape[1])
+        window: IntArray = self.marks_ps[self.last, ranks] - self.marks_ps[self.first, ranks]
+        return window
+
+    def durations_ps(self) -> IntArray:
+        """The duration of every measured step of every rank, one after the other."""
+        step = np.arange(self.marks_ps.shape[0] - 1)[:, None]
+        measured = (step >= self.first) & (step < self.last)
+        durations: IntArray = np.diff(self.marks_ps, axis=0)[measured]
+        return durations
+
+    @property
+    def steps_measured(self) -> IntArray:
+        """How many steps of each rank lie in the window."""
+        steps: IntArray = self.last - self.first
+        return steps

@@ -1,0 +1,472 @@
+"""What a training scheme is written in: actions, the rank a program sees, schemes, and their registry.
+
+A scheme is written once, as the program one rank follows.  A program is a generator: it yields
+actions, and what it gets back are opaque values it may pass on but never look into.  Simulation on
+an event queue, simulation in lock step and real execution are different ways of running the same
+program, so nothing in here knows about any of them.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import sys
+import tomllib
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from types import ModuleType
+from typing import Any, ClassVar, Protocol, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from pssim.errors import SchemeError
+
+__all__ = [
+    "ANY",
+    "Action",
+    "AllReduce",
+    "Backward",
+    "BucketView",
+    "Compute",
+    "Forward",
+    "Load",
+    "Message",
+    "Program",
+    "Rank",
+    "Receive",
+    "Scheme",
+    "Send",
+    "StepCosts",
+    "Update",
+    "Variant",
+    "Wait",
+    "find_variant",
+    "load_scheme_file",
+    "parse_label",
+    "register",
+    "registered",
+    "split_labels",
+]
+
+
+# --------------------------------------------------------------------------------------- actions
+
+
+class Action:
+    """Something a program asks the engine to do; made by the program, consumed by the engine."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__slots__)
+        return f"{type(self).__name__}({fields})"
+
+
+class Forward(Action):
+    """The forward pass of this step's batch; with accumulation, every micro-batch but the last whole."""
+
+    __slots__ = ()
+
+
+class Backward(Action):
+    """One backward segment, up to the gradient of ``bucket``; gives that gradient."""
+
+    __slots__ = ("bucket",)
+
+    def __init__(self, bucket: BucketView) -> None:
+        self.bucket = bucket
+
+
+class Compute(Action):
+    """Anything else that keeps the device busy for ``cost_s`` seconds, called ``name`` in a timeline."""
+
+    __slots__ = ("cost_s", "name")
+
+    def __init__(self, name: str, cost_s: float) -> None:
+        self.name = name
+        self.cost_s = cost_s
+
+
+class AllReduce(Action):
+    """Begins the averaging of ``value`` over all workers; gives a handle at once."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+class Wait(Action):
+    """Blocks until every handle is done, in the order given; gives their values as a tuple."""
+
+    __slots__ = ("handles",)
+
+    def __init__(self, *handles: Any) -> None:
+        self.handles = handles
+
+
+class Send(Action):
+    """Sends ``value`` to the address ``to``; returns at once: the link is busy, not the rank."""
+
+    __slots__ = ("to", "value")
+
+    def __init__(self, value: Any, to: int) -> None:
+        self.value = value
+        self.to = to
+
+
+class _Any:
+    """The source of a Receive that takes a message from anybody."""
+
+    def __repr__(self) -> str:
+        return "ANY"
+
+
+ANY = _Any()
+
+
+class Receive(Action):
+    """Blocks until a message from ``source`` (an address, or ANY) is here; gives a :class:`Message`."""
+
+    __slots__ = ("source",)
+
+    def __init__(self, source: int | _Any = ANY) -> None:
+        self.source = source
+
+
+class Update(Action):
+    """The weights move by these gradients; costs the update's time, and one version of their buckets."""
+
+    __slots__ = ("gradients",)
+
+    def __init__(self, gradients: Sequence[Any]) -> None:
+        self.gradients = gradients
+
+
+class Load(Action):
+    """The rank takes over weights that arrived."""
+
+    __slots__ = ("weights",)
+
+    def __init__(self, weights: Any) -> None:
+        self.weights = weights
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What a Receive gives: who sent it, and the value."""
+
+    source: int
+    value: Any
+
+
+Program = Generator[Action, Any, None]
+
+
+# --------------------------------------------------------------------------------- what a program sees
+
+
+class BucketView(Protocol):
+    """A gradient bucket as a program sees it: its place in the order backward completes them."""
+
+    @property
+    def index(self) -> int:
+        """Position in the order of completion, from 0."""
+        ...
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of gradient in the bucket."""
+        ...
+
+
+class Rank(Protocol):
+    """The one rank a program runs on.
+
+    ``index``, ``node`` and everything else that differs between ranks may be read under the
+    ``events`` engine only: a program that reads them does not run in lock step.
+    """
+
+    @property
+    def index(self) -> int:
+        """This rank's number: workers are 0 .. world - 1, servers follow."""
+        ...
+
+    @property
+    def node(self) -> int:
+        """The node this rank is placed on."""
+        ...
+
+    @property
+    def world(self) -> int:
+        """How many workers there are."""
+        ...
+
+    @property
+    def buckets(self) -> Sequence[BucketView]:
+        """The gradient buckets, in the order backward completes them."""
+        ...
+
+    @property
+    def weights(self) -> Any:
+        """The weights this rank holds (on a server: its shard), to send to somebody."""
+        ...
+
+    @property
+    def workers(self) -> Sequence[int]:
+        """The addresses of all workers."""
+        ...
+
+    @property
+    def servers(self) -> Sequence[int]:
+        """The addresses of all servers that hold at least one bucket."""
+        ...
+
+    def server(self, bucket: BucketView) -> int:
+        """The address of the server that holds ``bucket``."""
+        ...
+
+    def pushes(self) -> int:
+        """On a server: how many pushes make up one step of one worker, that is, its buckets."""
+        ...
+
+    def steps(self) -> Iterator[int]:
+        """The steps to take; each ``next`` is the step boundary."""
+        ...
+
+
+# --------------------------------------------------------------------------------------- schemes
+
+
+@dataclass(frozen=True, slots=True)
+class StepCosts:
+    """What a closed form gets: the durations of one step of one rank, and of its communication, in seconds.
+
+    ``bucket_ready_s`` is when each bucket's gradient is ready, counted from the start of the step;
+    ``compute_s`` is the end of backward.  Each collective holds its channel for ``held_s`` and ends
+    ``tail_s`` later.  For parameter servers ``push_s`` and ``pull_s`` are one worker's alone, summed
+    over its buckets and over the busiest server's; ``serve_s`` is that server's update for one worker.
+    """
+
+    ranks: int
+    compute_s: float
+    update_s: float
+    bucket_ready_s: tuple[float, ...]
+    held_s: tuple[float, ...]
+    tail_s: tuple[float, ...]
+
+
+S = TypeVar("S", bound="type[Scheme]")
+
+
+class Scheme(BaseModel):
+    """A way to train in parallel: options (annotated fields) and the program of each role.
+
+    Instances are frozen; everything that changes lives in the generator.  A subclass writes
+    ``worker`` and, where it has one, ``server``.  ``step_time`` is the closed form, if there is one.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    has_server: ClassVar[bool] = False
+
+    def worker(self, rank: Rank) -> Program:
+        """The program of a worker."""
+        raise SchemeError(f"{type(self).__name__}: a scheme must define worker(self, rank)")
+
+    def server(self, rank: Rank) -> Program:
+        """The program of a server; it lives until all workers have ended."""
+        raise SchemeError(f"{type(self).__name__}: this scheme has no server")
+
+    def steps_in_flight(self) -> int:
+        """How many steps may be in flight beside the current one: the length of the pattern steps repeat in."""
+        return 0
+
+    def warm_up(self) -> int:
+        """Steps at the start that follow another rule and must not be measured."""
+        return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A name under which a scheme class is known, and the options the name stands for."""
+
+    name: str
+    scheme: type[Scheme]
+    presets: tuple[tuple[str, Any], ...] = ()
+
+    def build(self, options: dict[str, Any]) -> Scheme:
+        """The scheme with these options over the presets.  Raise ValidationError for a bad one."""
+        return self.scheme(**{**dict(self.presets), **options})
+
+    def label(self, scheme: Scheme) -> str:
+        """The name, and in brackets the options that differ from what the name stands for."""
+        presets = dict(self.presets)
+        differing = [
+            f"{key}={_spell(getattr(scheme, key))}"
+            for key, field in type(scheme).model_fields.items()
+            if getattr(scheme, key) != presets.get(key, field.default)
+        ]
+        return self.name + (f"[{','.join(differing)}]" if differing else "")
+
+
+def _spell(value: Any) -> str:
+    """An option's value as TOML, so that a label can be read back."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+_REGISTRY: dict[str, Variant] = {}
+
+
+def register(name: str, **presets: Any) -> Callable[[S], S]:
+    """Class decorator: make a scheme known as ``name``, with these options preset."""
+
+    def decorate(cls: S) -> S:
+        _REGISTRY[name] = Variant(name, cls, tuple(presets.items()))
+        return cls
+
+    return decorate
+
+
+def registered() -> dict[str, Variant]:
+    """Every known scheme by name: the bundled ones and those of installed ``pssim.schemes`` entry points."""
+    import pssim.schemes  # noqa: F401  (registers the bundled ones)
+
+    variants = dict(_REGISTRY)
+    from importlib.metadata import entry_points
+
+    for point in entry_points(group="pssim.schemes"):
+        if point.name not in variants:
+            variants[point.name] = Variant(point.name, _checked(point.load(), point.value))
+    return dict(sorted(variants.items()))
+
+
+def find_variant(name: str, base: Path | None = None) -> Variant:
+    """The scheme called ``name``, or the class a ``file.py:Class`` names (relative to ``base``).
+
+    Raise SchemeError, with near matches, if there is none.
+    """
+    if ".py:" in name:
+        return load_scheme_file(name, base or Path.cwd())
+    variants = registered()
+    if name not in variants:
+        near = get_close_matches(name, variants, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise SchemeError(
+            f"scheme {name!r} must be one of {', '.join(variants)}, or file.py:Class{hint}"
+        )
+    return variants[name]
+
+
+_serial = itertools.count()
+_LOADED: dict[Path, ModuleType] = {}
+
+
+def load_scheme_file(text: str, base: Path) -> Variant:
+    """The scheme class that ``file.py:Class`` names.  Raise SchemeError with the reason it cannot be used."""
+    file, _, class_name = text.rpartition(":")
+    path = (base / file).resolve()
+    if not path.is_file():
+        raise SchemeError(f"scheme {text!r}: there is no file {path}")
+    if path not in _LOADED:
+        spec = importlib.util.spec_from_file_location(f"_pssim_scheme_{next(_serial)}", path)
+        if spec is None or spec.loader is None:
+            raise SchemeError(f"scheme {text!r}: {path} is not a Python file")
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[spec.name] = module  # annotations are resolved through it
+        # The file's own @register would replace a bundled scheme of that name behind the user's back.
+        before = dict(_REGISTRY)
+        try:
+            spec.loader.exec_module(module)
+        except Exception as error:
+            del sys.modules[spec.name]
+            line = _line_in(error, path)
+            raise SchemeError(f"{path}:{line}: {type(error).__name__}: {error}") from error
+        finally:
+            _REGISTRY.clear()
+            _REGISTRY.update(before)
+        _LOADED[path] = module
+    found = getattr(_LOADED[path], class_name, None)
+    if found is None:
+        classes = [
+            name for name, value in vars(_LOADED[path]).items()
+            if isinstance(value, type) and issubclass(value, Scheme) and value is not Scheme
+        ]
+        near = get_close_matches(class_name, classes, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise SchemeError(
+            f"scheme {text!r}: {path} has no class {class_name!r}, it has {', '.join(classes) or 'no scheme'}{hint}"
+        )
+    return Variant(text, _checked(found, text))
+
+
+def _line_in(error: BaseException, path: Path) -> int:
+    """The last line of ``path`` that the error came through."""
+    if isinstance(error, SyntaxError) and error.lineno is not None:
+        return error.lineno
+    line, trace = 0, error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == str(path):
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return line
+
+
+def _checked(found: object, text: str) -> type[Scheme]:
+    if not (isinstance(found, type) and issubclass(found, Scheme)):
+        raise SchemeError(f"scheme {text!r} must be a class derived from pssim.Scheme, it is {found!r}")
+    return found
+
+
+# --------------------------------------------------------------------------------------- labels
+
+
+def split_labels(text: str) -> list[str]:
+    """Split at commas that are not inside brackets: ``"a,b[x=1,y=2]"`` gives ``["a", "b[x=1,y=2]"]``."""
+    labels, depth, start = [], 0, 0
+    for position, character in enumerate(text):
+        depth += {"[": 1, "]": -1}.get(character, 0)
+        if character == "," and depth == 0:
+            labels.append(text[start:position].strip())
+            start = position + 1
+    labels.append(text[start:].strip())
+    return [label for label in labels if label]
+
+
+def parse_label(label: str) -> tuple[str, dict[str, Any]]:
+    """A label's name and options: ``"pseudo-sync[delay=2]"`` gives ``("pseudo-sync", {"delay": 2})``.
+
+    Option values are read as TOML, else as text.  Raise SchemeError if the brackets do not close.
+    """
+    name, bracket, rest = label.partition("[")
+    if not bracket:
+        if "]" in label:
+            raise SchemeError(f"scheme label {label!r}: ']' without '['")
+        return label.strip(), {}
+    if not rest.endswith("]"):
+        raise SchemeError(f"scheme label {label!r} must end with ']'")
+    options: dict[str, Any] = {}
+    for item in split_labels(rest[:-1]):
+        key, equals, value = item.partition("=")
+        if not equals:
+            raise SchemeError(f"scheme label {label!r}: {item!r} must be option=value")
+        options[key.strip()] = toml_value(value.strip())
+    return name.strip(), options
+
+
+def toml_value(text: str) -> Any:
+    """``text`` read as a TOML value, or as it stands where it is none."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def option_faults(error: ValidationError) -> Iterable[tuple[str, str]]:
+    """Each fault of a scheme's options as (option, what is wrong)."""
+    for fault in error.errors():
+        yield ".".join(str(part) for part in fault["loc"]) or "option", fault["msg"]
