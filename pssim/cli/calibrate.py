@@ -21,24 +21,39 @@ def calibrate() -> None:
 
 
 def _batches(context: click.Context, parameter: click.Parameter, text: str) -> tuple[int, ...]:
-    """The batches in ``1,8,32``: whole numbers, batch 1 and at least one more, so that scaling can be fitted."""
+    """The batches in ``1,8,32``: batch 1 and at least one more, so that scaling can be fitted."""
     try:
         batches = sorted({int(part) for part in text.split(",")})
     except ValueError:
-        raise click.BadParameter(f"must be whole numbers with commas between, such as 1,8,32; it is {text!r}") from None
-    if batches[0] != 1 or len(batches) < 2:
-        raise click.BadParameter(f"must have batch 1 and at least one larger in it, such as 1,8,32; it is {text!r}")
+        batches = []
+    if len(batches) < 2 or batches[0] != 1:
+        raise click.BadParameter(f"must be 1 and at least one larger number, such as 1,8,32; it is {text!r}")
     return tuple(batches)
 
 
 @calibrate.command()
 @click.argument("name")
-@click.option("--batch", "batches", default="1,8,32", show_default=True, callback=_batches,
-              help="Batches to measure, with commas between; 1 must be among them.")
-@click.option("--threads", type=click.IntRange(min=1), help="Threads torch computes with.  [default: torch's own choice]")
-@click.option("--repeats", type=click.IntRange(min=3), default=7, show_default=True,
-              help="Passes per batch, besides two to warm up.")
-@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="File to write.  [default: NAME.json]")
+@click.option(
+    "--batch",
+    "batches",
+    default="1,8,32",
+    show_default=True,
+    callback=_batches,
+    help="Batches to measure, with commas between; 1 must be among them.",
+)
+@click.option(
+    "--threads", type=click.IntRange(min=1), help="Threads to compute with.  [default: torch's choice]"
+)
+@click.option(
+    "--repeats",
+    type=click.IntRange(min=3),
+    default=7,
+    show_default=True,
+    help="Passes at each batch, besides two to warm up.",
+)
+@click.option(
+    "--out", type=click.Path(path_type=Path, dir_okay=False), help="File to write.  [default: NAME.json]"
+)
 @click.option("--force", is_flag=True, help="Replace the file if it is there already.")
 def model(
     name: str, batches: tuple[int, ...], threads: int | None, repeats: int, out: Path | None, force: bool
@@ -86,26 +101,32 @@ def model(
 
 
 def _summary(profile: Profile) -> str:
+    """What was measured, on one screen."""
     from pssim.units import format_si
     from pssim.workload.step import build_step
 
+    made = profile.provenance
+    forward, backward = profile.forward_flops, profile.backward_flops
     lines = [
         f"{profile.name}: {profile.parameters:,} parameters, {len(profile.layers)} layers, "
-        f"{profile.forward_flops / 1e9:.3f} GFLOP forward and {profile.backward_flops / 1e9:.3f} backward a sample",
-        f"{profile.provenance['processor']}, {profile.provenance['threads']} threads, "
-        f"torch {profile.provenance['torch']}",
-        f"{'batch':>5}  {'forward':>10}  {'backward':>10}  {'samples/s':>9}  {'rate':>15}  {'spread':>6}  {'hooks':>6}",
+        f"{forward / 1e9:.3f} GFLOP forward and {backward / 1e9:.3f} backward a sample",
+        f"{made['processor']}, {made['cores']} cores, {made['threads']} threads, torch {made['torch']}",
+        "",
+        "batch     forward    backward  samples/s             rate  spread   hooks",
     ]
     for total in profile.totals:
-        step_s = total.forward_s[1] + total.backward_s[1]
-        flops = total.batch * (profile.forward_flops + profile.backward_flops)
-        spread = (total.forward_s[2] - total.forward_s[0] + total.backward_s[2] - total.backward_s[0]) / step_s
+        pass_s = total.forward_s[1] + total.backward_s[1]
+        spread_s = sum(high - low for low, _, high in (total.forward_s, total.backward_s))
         lines.append(
-            f"{total.batch:>5}  {format_si(total.forward_s[1], 's'):>10}  {format_si(total.backward_s[1], 's'):>10}  "
-            f"{total.batch / step_s:>9.2f}  {format_si(flops / step_s, 'FLOP/s'):>15}  {spread:>6.3f}  "
-            f"{total.hook_overhead:>+6.3f}"
+            f"{total.batch:>5}  {format_si(total.forward_s[1], 's'):>10}  "
+            f"{format_si(total.backward_s[1], 's'):>10}  {total.batch / pass_s:>9.2f}  "
+            f"{format_si(total.batch * (forward + backward) / pass_s, 'FLOP/s'):>15}  "
+            f"{spread_s / pass_s:>6.3f}  {total.hook_overhead:>+6.3f}"
         )
-    lines.append("spread: interquartile range over the median; hooks: what they added, taken out again")
-    lines.append(f"update {format_si(profile.update_s[1], 's')}")
-    lines.extend(build_step(profile, batch=profile.batches[-1]).notes)
+    lines += [
+        "spread: between quartiles, over the median; hooks: what reading the clock added, taken out again",
+        "",
+        f"update: {format_si(profile.update_s[1], 's')}",
+        *build_step(profile, batch=profile.batches[-1]).notes,
+    ]
     return "\n".join(lines)

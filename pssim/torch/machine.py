@@ -1,17 +1,23 @@
-"""What a measurement was taken on: processor, cores, threads, versions, date."""
+"""The machine that a measurement is taken on: what it is, and how it is held still meanwhile."""
 
 from __future__ import annotations
 
+import ctypes
 import os
 import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
 import torch
-
 from pydantic import JsonValue
 
-__all__ = ["describe_machine"]
+__all__ = ["describe_machine", "freed_memory_kept", "threads_set"]
+
+# mallopt's parameters (malloc.h) and what glibc starts with.
+_M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
+_TRIM_THRESHOLD_AT_START, _MMAP_MAX_AT_START = 128 * 1024, 65536
 
 
 def describe_machine() -> dict[str, JsonValue]:
@@ -38,3 +44,36 @@ def _processor() -> str:
     except OSError:
         pass
     return platform.processor() or platform.machine()
+
+
+@contextmanager
+def threads_set(count: int | None) -> Iterator[None]:
+    """Compute with this many threads meanwhile."""
+    before = torch.get_num_threads()
+    if count is not None:
+        torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextmanager
+def freed_memory_kept() -> Iterator[str]:
+    """Make malloc keep freed memory meanwhile; gives a note of what was done.
+
+    Left alone, glibc hands every tensor above 32 MiB back to the system and faults it in anew, page by
+    page, in the next step.  That makes a large batch slower than its arithmetic, by an amount that
+    depends on the kernel, and is what tcmalloc or jemalloc are used to avoid.
+    """
+    if platform.libc_ver()[0] != "glibc":
+        yield "the system's own"
+        return
+    libc = ctypes.CDLL(None)
+    libc.mallopt(_M_MMAP_MAX, 0)
+    libc.mallopt(_M_TRIM_THRESHOLD, -1)
+    try:
+        yield "glibc, told to keep freed memory (mallopt M_MMAP_MAX 0, M_TRIM_THRESHOLD -1)"
+    finally:
+        libc.mallopt(_M_MMAP_MAX, _MMAP_MAX_AT_START)
+        libc.mallopt(_M_TRIM_THRESHOLD, _TRIM_THRESHOLD_AT_START)

@@ -10,18 +10,18 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
 
 import torch
+from pydantic import JsonValue
 from torch import nn
 from torch.profiler import ProfilerActivity, record_function
 from torch.utils.flop_counter import FlopCounterMode
 
 from pssim.errors import ProfileError
-from pssim.torch.machine import describe_machine
+from pssim.torch.machine import describe_machine, freed_memory_kept, threads_set
 from pssim.torch.models import TrainableModel
 from pssim.torch.watch import Watch, leaves, one_pass
 from pssim.workload.profile import Gradient, Layer, PassTotals, Profile, Quartiles
@@ -52,30 +52,34 @@ def measure(
     progress: Callable[[str], None] = lambda _: None,
 ) -> Profile:
     """The profile of ``model`` on this machine.  Raise ProfileError if a parameter gets no gradient."""
-    with _threads(threads):
+    with threads_set(threads), freed_memory_kept() as allocator:
         module, loss = model.build(), model.loss()
         module.train()
         owners = _owners(module, loss)
         progress("counting FLOPs on the meta device")
         flops = _count_flops(model)
-        measured = []
-        for batch in sorted(batches):
-            measured.append(_measure_batch(module, loss, model, batch, repeats, progress))
+        measured = [
+            _measure_batch(module, loss, model, batch, repeats, progress) for batch in sorted(batches)
+        ]
         missing = [parameter for parameter in owners if parameter not in measured[0].backward_s]
         if missing:
             raise ProfileError(f"model {name!r}: no gradient reaches {', '.join(missing)}")
         progress("timing the update")
         update_s = _measure_update(module, repeats)
         progress("checking shares against torch.profiler")
-        provenance = describe_machine() | {
+        provenance: dict[str, JsonValue] = {
+            **describe_machine(),
             "command": command,
             "repeats": repeats,
-            "method": "medians and quartiles of wall-clock times between hooks, scaled to passes without hooks",
+            "allocator": allocator,
+            "method": "quartiles of wall-clock times between hooks, scaled to add up to passes without hooks",
             "optimiser": "torch.optim.SGD with momentum 0.9",
             "profiler_check": _check_shares(module, loss, model, measured[-1]),
         }
     kinds = {key: type(leaf).__name__ for key, leaf in (*module.named_modules(), ("loss", loss))}
     return Profile(
+        format="pssim-profile",
+        version=1,
         name=name,
         sample=model.sample,
         provenance=provenance,
@@ -87,18 +91,6 @@ def measure(
             for key in measured[0].backward_s
         ),
     )
-
-
-@contextmanager
-def _threads(count: int | None) -> Iterable[None]:  # type: ignore[misc]
-    """Run with this many threads, and leave torch as it was found."""
-    before = torch.get_num_threads()
-    if count is not None:
-        torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _owners(module: nn.Module, loss: nn.Module) -> dict[str, str]:
@@ -185,13 +177,13 @@ def _measure_update(module: nn.Module, repeats: int) -> Quartiles:
 
 def _check_shares(
     module: nn.Module, loss: nn.Module, model: TrainableModel, measured: _Measured
-) -> dict[str, str | int | float]:
+) -> dict[str, JsonValue]:
     """The largest difference in a layer's share of the forward pass between torch.profiler and the hooks."""
     spans: dict[str, record_function] = {}
 
     def begin(name: str, *_: object) -> None:
         spans[name] = record_function(f"layer:{name}")
-        spans[name].__enter__()
+        spans[name].__enter__()  # type: ignore[no-untyped-call]
 
     def end(name: str, *_: object) -> None:
         spans.pop(name).__exit__(None, None, None)
@@ -211,7 +203,8 @@ def _check_shares(
         if row.key.startswith("layer:")
     }
     whole = sum(profiled.values())
-    share = {name: median / measured.totals.forward_s[1] for name, (_, median, _) in measured.forward_s.items()}
+    forward_s = measured.totals.forward_s[1]
+    share = {name: median / forward_s for name, (_, median, _) in measured.forward_s.items()}
     difference = {name: profiled[name] / whole - share[name] for name in share}
     worst = max(difference, key=lambda name: abs(difference[name]))
     return {
@@ -228,7 +221,7 @@ def _layers(
     flops: tuple[Mapping[str, int], Mapping[str, int]],
     measured: Sequence[_Measured],
 ) -> Iterable[Layer]:
-    """The layers in forward order; a module that holds parameters but computes nothing itself stands first."""
+    """The layers in forward order; modules that hold parameters but compute nothing stand first."""
     zero = (0.0, 0.0, 0.0)
     forward_flops, backward_flops = flops
     computing = measured[0].forward_s

@@ -49,7 +49,7 @@ class Watch(Generic[Number]):
     def __init__(self, model: nn.Module, loss: nn.Module, clock: Callable[[], Number]) -> None:
         self.model = model
         self.loss = loss
-        self.clock = clock
+        self.clock: Callable[[], Number] = clock
         self.forward: dict[str, Number] = {}
         self.backward: dict[str, Number] = {}
         self._mark: Number = clock()
@@ -60,7 +60,9 @@ class Watch(Generic[Number]):
             self._handles.append(module.register_forward_hook(partial(self._layer_done, name)))
         for name, parameter in self.model.named_parameters():
             hook = partial(self._gradient_here, name)
-            self._handles.append(parameter.register_post_accumulate_grad_hook(hook))
+            self._handles.append(
+                parameter.register_post_accumulate_grad_hook(hook)  # type: ignore[no-untyped-call]
+            )
         return self
 
     def __exit__(
@@ -71,7 +73,7 @@ class Watch(Generic[Number]):
         self._handles.clear()
 
     def run(self, samples: Tensor, targets: Tensor) -> tuple[Number, Number]:
-        """One pass; fills ``forward`` and ``backward``, in the order things happened, and gives their sums."""
+        """One pass: fills ``forward`` and ``backward``, in order of events, and gives their sums."""
         self.forward, self.backward = {}, {}
         self.model.zero_grad(set_to_none=True)
         start = self._mark = self.clock()
@@ -90,5 +92,6 @@ class Watch(Generic[Number]):
 
     def _charge(self, account: dict[str, Number], name: str) -> None:
         now = self.clock()
-        account[name] = account.get(name, now - now) + now - self._mark
+        spent = now - self._mark
+        account[name] = account[name] + spent if name in account else spent
         self._mark = now

@@ -61,8 +61,8 @@ class BytesPerSecond(_Known):
 class Device(FileModel):
     """A node or an accelerator that runs ranks; shared evenly where several ranks run on it."""
 
-    format: Literal["pssim-device"] = "pssim-device"
-    version: Literal[1] = 1
+    format: Literal["pssim-device"]
+    version: Literal[1]
     name: str
     description: str
     cores: Annotated[int, Field(ge=1)]
@@ -73,9 +73,8 @@ class Device(FileModel):
     @model_validator(mode="after")
     def _sustained_below_peak(self) -> Self:
         if self.sustained_flops_per_s.high > self.peak_flops_per_s.value:
-            raise ValueError(
-                f"sustained.high must not be above the peak of {format_flops_per_s(self.peak_flops_per_s.value)}"
-            )
+            peak = format_flops_per_s(self.peak_flops_per_s.value)
+            raise ValueError(f"sustained.high must not be above the peak, which is {peak}")
         return self
 
 

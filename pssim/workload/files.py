@@ -1,4 +1,4 @@
-"""Reading the measured files: JSON and TOML into frozen models, every fault an error that names file and key."""
+"""Measured files, JSON and TOML, into frozen models: each fault an error that names file and key."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pssim.errors import ProfileError
 
 __all__ = ["FileModel", "read_json", "read_toml"]
 
-_SHOWN = 10  # faults of one file that are listed before the rest is only counted
+_SHOWN = 10  # faults of one file that are listed; the rest is only counted
 
 
 class FileModel(BaseModel):
@@ -28,18 +28,17 @@ M = TypeVar("M", bound=FileModel)
 
 def read_json(model: type[M], path: Path, kind: str) -> M:
     """The JSON file at ``path`` as ``model``.  Raise ProfileError, with all faults, if it is not one."""
-    text = _text(path, kind)
     try:
-        # pydantic's own parser, because strict models read tuples from JSON arrays only there.
-        return model.model_validate_json(text)
+        return model.model_validate_json(_text(path, kind))
     except ValidationError as error:
         raise ProfileError(_explain(error, model, path, kind)) from error
 
 
 def read_toml(model: type[M], path: Path, kind: str) -> M:
     """The TOML file at ``path`` as ``model``.  Raise ProfileError, with all faults, if it is not one."""
+    text = _text(path, kind)
     try:
-        return model.model_validate(tomllib.loads(_text(path, kind)))
+        return model.model_validate(tomllib.loads(text))
     except ValidationError as error:
         raise ProfileError(_explain(error, model, path, kind)) from error
     except (ValueError, RecursionError) as error:
@@ -52,7 +51,7 @@ def _text(path: Path, kind: str) -> str:
     except OSError as error:
         raise ProfileError(f"{path}: this {kind} cannot be read: {error.strerror or error}") from error
     except ValueError as error:
-        raise ProfileError(f"{path}: this {kind} must be UTF-8 text, it is something else: {error}") from error
+        raise ProfileError(f"{path}: this {kind} must be UTF-8 text: {error}") from error
 
 
 def _explain(error: ValidationError, model: type[BaseModel], path: Path, kind: str) -> str:
@@ -64,30 +63,27 @@ def _explain(error: ValidationError, model: type[BaseModel], path: Path, kind: s
 
 
 def _faults(error: ValidationError, model: type[BaseModel]) -> Iterator[str]:
+    """Each fault as one clause, the place in the file first."""
     for fault in error.errors(include_url=False):
-        where = ".".join(str(part) for part in fault["loc"])
-        key = str(fault["loc"][-1]) if fault["loc"] else ""
-        prefix = f"{where}: " if where else ""
+        where = "".join(f"{part}: " for part in [".".join(map(str, fault["loc"]))] if part)
         if fault["type"] == "json_invalid":
-            yield f"not valid JSON: {fault['ctx']['error']}"
+            yield f"it is not valid JSON: {fault['ctx']['error']}"
         elif fault["type"] == "missing":
-            yield f"{prefix}missing"
+            yield f"{where}missing"
         elif fault["type"] == "extra_forbidden":
-            near = get_close_matches(key, _keys(model), n=1)
-            yield f"{prefix}unknown key" + (f", did you mean {near[0]!r}?" if near else "")
-        elif fault["type"] in ("value_error", "assertion_error"):
-            yield f"{prefix}{fault['ctx']['error']}"
+            near = get_close_matches(str(fault["loc"][-1]), _keys(model), n=1)
+            yield f"{where}unknown key" + (f", did you mean {near[0]!r}?" if near else "")
+        elif fault["type"] == "value_error":
+            yield f"{where}{fault['ctx']['error']}"
         else:
-            yield f"{prefix}{fault['msg']}, got {_short(fault['input'])}"
+            yield f"{where}{fault['msg']}, it is {_short(fault['input'])}"
 
 
 def _keys(model: type[BaseModel]) -> list[str]:
     """Every key that may stand anywhere in a file of this model, for near matches."""
-    return [
-        name
-        for definition in ({"": model.model_json_schema()} | model.model_json_schema().get("$defs", {})).values()
-        for name in definition.get("properties", {})
-    ]
+    schema = model.model_json_schema()
+    parts = (schema, *schema.get("$defs", {}).values())
+    return [name for part in parts for name in part.get("properties", {})]
 
 
 def _short(value: Any) -> str:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
+from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -17,11 +19,9 @@ from pydantic import Field, JsonValue, model_validator
 
 from pssim.errors import OutputError
 from pssim.workload.files import FileModel, read_json
+from pssim.workload.scaling import BatchLine, fit_line
 
 __all__ = ["Gradient", "Layer", "PassTotals", "Profile", "Quartiles", "load_profile", "save_profile"]
-
-FORMAT = "pssim-profile"
-VERSION = 1
 
 _Seconds = Annotated[float, Field(ge=0)]
 Quartiles = tuple[_Seconds, _Seconds, _Seconds]
@@ -58,8 +58,8 @@ class PassTotals(FileModel):
 class Profile(FileModel):
     """A measured model; layers in the order of the forward pass, gradients in the order they arrive."""
 
-    format: Literal["pssim-profile"] = FORMAT
-    version: Literal[1] = VERSION
+    format: Literal["pssim-profile"]
+    version: Literal[1]
     name: str
     sample: str
     provenance: dict[str, JsonValue]
@@ -88,30 +88,41 @@ class Profile(FileModel):
         """FLOPs of one sample's backward pass."""
         return sum(layer.backward_flops for layer in self.layers)
 
+    @cached_property
+    def lines(self) -> tuple[tuple[BatchLine, BatchLine], ...]:
+        """How each layer's forward and backward medians grow with the batch."""
+        return tuple(
+            (
+                fit_line(self.batches, [median for _, median, _ in layer.forward_s]),
+                fit_line(self.batches, [median for _, median, _ in layer.backward_s]),
+            )
+            for layer in self.layers
+        )
+
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        batches = self.batches
-        if list(batches) != sorted(set(batches)):
-            raise ValueError(f"totals: batches must ascend without repeats, they are {list(batches)}")
+        # The first fault hides the others: what follows from it would only confuse.
+        for fault in self._inconsistencies():
+            raise ValueError(fault)
+        return self
+
+    def _inconsistencies(self) -> Iterator[str]:
+        batches = list(self.batches)
+        if batches != sorted(set(batches)):
+            yield f"totals: batches must ascend without repeats, they are {batches}"
         if len(batches) < 2 or batches[0] != 1:
-            raise ValueError(
-                f"totals: at least two batches must have been measured, batch 1 among them, these are {list(batches)}"
-            )
-        names = Counter(layer.name for layer in self.layers)
-        for name, count in names.items():
+            yield f"totals: there must be batch 1 and at least one larger, these are {batches}"
+        for name, count in Counter(layer.name for layer in self.layers).items():
             if count > 1:
-                raise ValueError(f"layers: {name!r} must stand once, it stands {count} times")
+                yield f"layers: {name!r} must stand once, it stands {count} times"
         for layer in self.layers:
             for key, rows in (("forward_s", layer.forward_s), ("backward_s", layer.backward_s)):
                 if len(rows) != len(batches):
-                    raise ValueError(
-                        f"layers: {layer.name!r}: {key} must have a row for each of the {len(batches)} batches, "
-                        f"it has {len(rows)}"
-                    )
+                    yield f"layers: {layer.name!r}: {key} must have {len(batches)} rows, it has {len(rows)}"
+        known = {layer.name for layer in self.layers}
         for gradient in self.gradients:
-            if gradient.layer not in names:
-                raise ValueError(f"gradients: {gradient.name!r} belongs to {gradient.layer!r}, which is no layer")
-        return self
+            if gradient.layer not in known:
+                yield f"gradients: {gradient.name!r} must belong to a layer, {gradient.layer!r} is none"
 
 
 def load_profile(path: Path | str) -> Profile:

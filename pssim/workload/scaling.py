@@ -21,7 +21,7 @@ class BatchLine:
 
 
 def fit_line(batches: Sequence[int], seconds: Sequence[float]) -> BatchLine:
-    """The non-negative line of least squared *relative* error, so that small batches count like large ones."""
+    """The non-negative line of least squared relative error: small batches count like large ones."""
     largest = max(seconds)
     if largest == 0.0:
         return BatchLine(0.0, 0.0)

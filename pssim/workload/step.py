@@ -9,8 +9,7 @@ from pssim.errors import ProfileError
 from pssim.units import format_bytes_per_s, format_flops_per_s
 from pssim.workload.buckets import GRADIENT_BYTES, bucket_ranges
 from pssim.workload.device import Device
-from pssim.workload.profile import Layer, Profile
-from pssim.workload.scaling import fit_line
+from pssim.workload.profile import Profile
 
 __all__ = ["Bucket", "StepWorkload", "build_step"]
 
@@ -68,7 +67,8 @@ def build_step(
             f"batch and accumulation steps must be 1 or more, they are {batch} and {accumulation_steps}"
         )
     if gradient_dtype not in GRADIENT_BYTES:
-        raise ProfileError(f"gradient dtype must be one of {', '.join(GRADIENT_BYTES)}, it is {gradient_dtype!r}")
+        known = ", ".join(GRADIENT_BYTES)
+        raise ProfileError(f"gradient dtype must be one of {known}, it is {gradient_dtype!r}")
     if device is None and device_share != 1.0:
         raise ProfileError(f"a device share needs a device, it is {device_share:g} of none")
     if not 0.0 < device_share <= 1.0:
@@ -103,14 +103,9 @@ def build_step(
 
 def _pass_seconds(profile: Profile, batch: int) -> tuple[list[float], list[float]]:
     """Forward and backward seconds of each layer at this batch, on the machine they were measured on."""
-    batches = profile.batches
-
-    def scaled(layer: Layer, attribute: str) -> float:
-        return fit_line(batches, [median for _, median, _ in getattr(layer, attribute)]).at(batch)
-
     return (
-        [scaled(layer, "forward_s") for layer in profile.layers],
-        [scaled(layer, "backward_s") for layer in profile.layers],
+        [forward.at(batch) for forward, _ in profile.lines],
+        [backward.at(batch) for _, backward in profile.lines],
     )
 
 
@@ -156,8 +151,8 @@ def _scale_to(device: Device, share: float, profile: Profile, batch: int, measur
     flops = batch * (profile.forward_flops + profile.backward_flops)
     if flops == 0 or measured_s == 0.0:
         raise ProfileError(
-            f"profile {profile.name!r} cannot be moved to device {device.name!r}: it must have FLOPs and times, "
-            f"it has {flops} FLOP and {measured_s:g} s"
+            f"profile {profile.name!r} cannot be moved to device {device.name!r}: "
+            f"it must have FLOPs and times, it has {flops} FLOP and {measured_s:g} s"
         )
     return flops / (device.sustained_flops_per_s.value * share) / measured_s
 
@@ -171,9 +166,9 @@ def _fit_notes(profile: Profile, batch: int) -> Iterator[str]:
         residuals.append((sum(forward) + sum(backward)) / measured - 1.0 if measured else 0.0)
     worst = max(range(len(residuals)), key=lambda place: abs(residuals[place]))
     yield (
-        f"profile {profile.name!r}: batch scaling is a line a layer through batches "
-        f"{', '.join(map(str, profile.batches))}; its total is off by {residuals[worst]:+.3f} of what was measured "
-        f"at batch {profile.batches[worst]}, where it fits worst"
+        f"profile {profile.name!r}: each layer's time is a line through batches "
+        f"{', '.join(map(str, profile.batches))}; their sum differs by {residuals[worst]:+.3f} of the total "
+        f"measured at batch {profile.batches[worst]}, where the lines fit worst"
     )
     if not profile.batches[0] <= batch <= profile.batches[-1]:
         yield f"batch {batch} is extrapolated: batches 1 to {profile.batches[-1]} were measured"
@@ -183,8 +178,8 @@ def _device_note(device: Device, share: float) -> str:
     rate = device.sustained_flops_per_s
     part = "" if share == 1.0 else f", of which a rank has {share:.6g}"
     return (
-        f"moved to device {device.name!r}: {format_flops_per_s(rate.value)} sustained ({rate.evidence}; range "
-        f"{format_flops_per_s(rate.low)} to {format_flops_per_s(rate.high)}; {rate.source}){part}"
+        f"moved to device {device.name!r}: {format_flops_per_s(rate.value)} sustained ({rate.evidence}; "
+        f"range {format_flops_per_s(rate.low)} to {format_flops_per_s(rate.high)}; {rate.source}){part}"
     )
 
 

@@ -20,7 +20,7 @@ def _conv(inputs: int, outputs: int, size: int, stride: int = 1) -> nn.Conv2d:
 
 
 class Bottleneck(nn.Module):
-    """1x1 down to ``width`` channels, 3x3, 1x1 up to four times as many, around a shortcut (figure 5, right)."""
+    """1x1 down to ``width`` channels, 3x3, 1x1 up to four times that, around a shortcut (figure 5, right)."""
 
     expansion = 4
 
