@@ -1,0 +1,19 @@
+"""Scenarios: what people write, checked as a whole, in SI, with the place each setting came from."""
+
+from pssim.scenario.explain import Row, explain_rows, resolved
+from pssim.scenario.load import ENGINES, Loaded, load
+from pssim.scenario.schema import Scenario, SchemeEntry, Size
+from pssim.scenario.write import to_toml
+
+__all__ = [
+    "ENGINES",
+    "Loaded",
+    "Row",
+    "Scenario",
+    "SchemeEntry",
+    "Size",
+    "explain_rows",
+    "load",
+    "resolved",
+    "to_toml",
+]
