@@ -30,14 +30,17 @@ __all__ = [
     "Backward",
     "BucketView",
     "Compute",
+    "Expectation",
     "Forward",
     "Load",
     "Message",
+    "NoClosedForm",
     "Program",
     "Rank",
     "Receive",
     "Scheme",
     "Send",
+    "ServerCosts",
     "StepCosts",
     "Update",
     "Variant",
@@ -240,22 +243,55 @@ class Rank(Protocol):
 # --------------------------------------------------------------------------------------- schemes
 
 
-@dataclass(frozen=True, slots=True)
-class StepCosts:
-    """What a closed form gets: the durations of one step of one rank, and of its communication, in seconds.
+@dataclass(frozen=True)
+class ServerCosts:
+    """What a closed form gets to know of parameter servers; lists have an entry a server, in seconds.
 
-    ``bucket_ready_s`` is when each bucket's gradient is ready, counted from the start of the step;
-    ``compute_s`` is the end of backward.  Each collective holds its channel for ``held_s`` and ends
-    ``tail_s`` later.  For parameter servers ``push_s`` and ``pull_s`` are one worker's alone, summed
-    over its buckets and over the busiest server's; ``serve_s`` is that server's update for one worker.
+    ``push_s`` and ``pull_s`` are one worker's bytes of a step alone on a link, ``serve_s`` the update
+    for them; ``local`` counts the workers on the server's own node, whose access is free.
+    ``bucket_server`` and ``bucket_push_s`` have an entry a bucket.
+    """
+
+    latency_s: float
+    push_s: tuple[float, ...]
+    pull_s: tuple[float, ...]
+    serve_s: tuple[float, ...]
+    local: tuple[int, ...]
+    bucket_server: tuple[int, ...]
+    bucket_push_s: tuple[float, ...]
+
+
+class Expectation(Protocol):
+    """A random factor, as far as closed forms need it."""
+
+    def mean_of(self, function: Callable[[float], float]) -> float:
+        """The expected value of ``function`` of the factor."""
+        ...
+
+
+@dataclass(frozen=True)
+class StepCosts:
+    """What a closed form gets: one step of one rank and its communication, in seconds.
+
+    ``ready_s`` is when each bucket's gradient is ready, counted from the start of the step and without
+    jitter; the last is all of compute.  Each all-reduce has its bytes under way for ``transfer_s`` and
+    completes ``latency_s`` later.  ``slowest_of(m)`` is the distribution of the slowest
+    rank's jitter factor when what varies in time is averaged over m steps (inf: averaged out).
     """
 
     ranks: int
-    compute_s: float
+    ready_s: tuple[float, ...]
     update_s: float
-    bucket_ready_s: tuple[float, ...]
-    held_s: tuple[float, ...]
-    tail_s: tuple[float, ...]
+    transfer_s: tuple[float, ...]
+    latency_s: tuple[float, ...]
+    channel_width: int
+    holds_completion: bool
+    slowest_of: Callable[[float], Expectation]
+    servers: ServerCosts | None = None
+
+
+class NoClosedForm(Exception):
+    """There is no closed form for this; the message says why."""
 
 
 S = TypeVar("S", bound="type[Scheme]")
@@ -279,6 +315,21 @@ class Scheme(BaseModel):
     def server(self, rank: Rank) -> Program:
         """The program of a server; it lives until all workers have ended."""
         raise SchemeError(f"{type(self).__name__}: this scheme has no server")
+
+    def step_time(self, costs: StepCosts) -> tuple[float, float, float]:
+        """The mean step, and a lower and an upper bound of it, in seconds; all equal where it is exact.
+
+        Raise NoClosedForm with the reason where there is none.
+        """
+        raise NoClosedForm(f"scheme {type(self).__name__} defines no step_time(self, costs)")
+
+    def server_count(self) -> int:
+        """How many servers there are, for a scheme that has a server program."""
+        return 1 if self.has_server else 0
+
+    def dedicated_servers(self) -> bool:
+        """Whether servers have nodes of their own, rather than sharing those of the first workers."""
+        return False
 
     def steps_in_flight(self) -> int:
         """How many steps may be in flight beside the current one: the length of the pattern steps repeat in."""

@@ -71,7 +71,8 @@ class JitterSource:
         streams: tuple[int, ...] | None = None,
         node_streams: dict[int, int] | None = None,
     ) -> None:
-        self._jitter = jitter
+        self.jitter = jitter
+        self.slowdown = slowdown
         self._seed = seed
         self._replication = replication
         ranks = placement.ranks
@@ -82,7 +83,11 @@ class JitterSource:
         if jitter.persistent > 0:
             constant = constant * self._part("persistent", jitter.persistent, self._ranks)
         self._constant: FloatArray = constant
-        self.varies_in_time = jitter.varies_in_time
+
+    @property
+    def varies_in_time(self) -> bool:
+        """Whether factors change from step to step."""
+        return self.jitter.varies_in_time
 
     def _part(self, name: str, cv: float, index: NDArray[np.int64], step: int | None = None) -> FloatArray:
         sigma = log_normal_sigma(cv)
@@ -95,8 +100,8 @@ class JitterSource:
     def factors(self, step: int) -> FloatArray:
         """The factor of each rank in this step, shape (ranks,)."""
         factors = self._constant
-        if self._jitter.node > 0:
-            factors = factors * self._part("node", self._jitter.node, self._nodes, step)
-        if self._jitter.independent > 0:
-            factors = factors * self._part("independent", self._jitter.independent, self._ranks, step)
+        if self.jitter.node > 0:
+            factors = factors * self._part("node", self.jitter.node, self._nodes, step)
+        if self.jitter.independent > 0:
+            factors = factors * self._part("independent", self.jitter.independent, self._ranks, step)
         return factors

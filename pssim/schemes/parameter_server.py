@@ -85,6 +85,14 @@ class ParameterServer(Scheme):
                     yield Send(rank.weights, to=other)
                 held = [other for other in held if other not in free] if free else held
 
+    def server_count(self) -> int:
+        """The servers, of which those without a bucket do nothing."""
+        return self.servers
+
+    def dedicated_servers(self) -> bool:
+        """Whether servers are on nodes of their own."""
+        return self.placement == "dedicated"
+
     def step_time(self, costs: StepCosts) -> tuple[float, float, float]:
         """Mean step, and bounds it stays within, in seconds; the three are equal where it is exact."""
         return parameter_server(costs, bound=self.bound)
