@@ -8,10 +8,13 @@ Names are imported when they are first used, so that ``import pssim`` costs noth
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pssim.api import run
     from pssim.program import (
         ANY,
         AllReduce,
@@ -30,7 +33,6 @@ if TYPE_CHECKING:
         Wait,
         register,
     )
-    from pssim.run import run
     from pssim.scenario import Loaded, load
 
 __all__ = [
@@ -56,7 +58,7 @@ __all__ = [
     "run",
 ]
 
-_ELSEWHERE = {"run": "pssim.run", "load": "pssim.scenario", "Loaded": "pssim.scenario"}
+_ELSEWHERE = {"run": "pssim.api", "load": "pssim.scenario", "Loaded": "pssim.scenario"}
 
 
 def __getattr__(name: str) -> object:
@@ -66,11 +68,19 @@ def __getattr__(name: str) -> object:
         return version("pssim")
     if name not in __all__:
         raise AttributeError(f"module 'pssim' has no attribute {name!r}")
-    value = getattr(import_module(_ELSEWHERE.get(name, "pssim.program")), name)
-    # pssim.run is also a module, and importing that binds it here: the function is what is meant.
-    globals()[name] = value
-    return value
+    return getattr(import_module(_ELSEWHERE.get(name, "pssim.program")), name)
 
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+class _Package(ModuleType):
+    """This module; importing the module ``pssim.run`` must not take the name from the function."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not (name == "run" and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

@@ -1,7 +1,8 @@
 """Scenarios: what people write, checked as a whole, in SI, with the place each setting came from."""
 
 from pssim.scenario.explain import Row, explain_rows, resolved
-from pssim.scenario.load import ENGINES, Loaded, load
+from pssim.scenario.loading import ENGINES, Loaded, load
+from pssim.scenario.published import json_schema, schema_text
 from pssim.scenario.schema import Scenario, SchemeEntry, Size
 from pssim.scenario.write import to_toml
 
@@ -13,7 +14,9 @@ __all__ = [
     "SchemeEntry",
     "Size",
     "explain_rows",
+    "json_schema",
     "load",
     "resolved",
+    "schema_text",
     "to_toml",
 ]

@@ -14,7 +14,7 @@ from pssim.scenario.schema import Part, Scenario, SchemeEntry
 from pssim.units import format_bytes, format_bytes_per_s, format_flops_per_s, format_seconds
 
 if TYPE_CHECKING:
-    from pssim.scenario.load import Loaded
+    from pssim.scenario.loading import Loaded
 
 __all__ = ["Row", "explain_rows", "resolved", "setting_sources"]
 

@@ -35,7 +35,7 @@ class _Case:
 
     def servers_apart(self) -> bool:
         """Whether any servers have nodes of their own, so that even one worker uses the network."""
-        return any(getattr(scheme, "placement", None) == "dedicated" for scheme in self.schemes)
+        return any(scheme.has_server and scheme.dedicated_servers() for scheme in self.schemes)
 
     def only_servers(self) -> bool:
         return all(scheme.has_server for scheme in self.schemes)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pssim.catalogue import device_names, profile_names
-from pssim.scenario.load import Loaded
+from pssim.scenario.loading import Loaded
 from pssim.scenario.schema import Link, SchemeEntry
 from pssim.units import format_bytes, format_bytes_per_s, format_seconds
 

@@ -6,6 +6,7 @@ does not fit together, the schemes and their options, and the files the scenario
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
 from collections.abc import Callable, Sequence
@@ -53,7 +54,7 @@ class Loaded:
 
 
 def load(
-    name_or_path: str | Path,
+    name_or_path: str | os.PathLike[str],
     *,
     overrides: Sequence[str] = (),
     schemes: str | None = None,
@@ -67,7 +68,7 @@ def load(
     list of schemes, ``replications`` that of every number of replications.  Raise CatalogueError if
     there is no such scenario, ScenarioError with all faults if it cannot be run.
     """
-    path = catalogue.find_scenario(str(name_or_path))
+    path = catalogue.find_scenario(os.fspath(name_or_path))
     origin = _read(path)
     faults: list[Fault] = []
     for text in overrides:
