@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import lcm
+from typing import TYPE_CHECKING
 
-from pssim.program import Scheme
 from pssim.scenario.locate import KeyPath
 from pssim.scenario.schema import MOST_RANKS, Cluster, Training, Workload
+from pssim.workload.device import Device
 
-__all__ = ["cross_faults", "warm_up_fault"]
+if TYPE_CHECKING:
+    from pssim.scenario.entries import Chosen
+
+__all__ = ["core_fault", "cross_faults", "scheme_faults"]
 
 
 def cross_faults(
@@ -100,8 +104,39 @@ def _global_batch(workload: Workload, cluster: Cluster, training: Training) -> I
     )
 
 
-def warm_up_fault(scheme: Scheme, steps: int) -> Iterator[str]:
-    """Whether anything is left to measure after the steps that a scheme itself sets apart."""
-    warm_up = scheme.warm_up()
-    if steps < warm_up + 2:
-        yield f"must be {warm_up + 2} or more, {warm_up} of warm-up and two to measure, it is {steps}"
+def scheme_faults(
+    chosen: Sequence[Chosen], cluster: Cluster | None, training: Training | None
+) -> Iterator[tuple[KeyPath, str]]:
+    """Schemes that leave nothing to measure, or whose servers find no room."""
+    for one in chosen:
+        if training is not None:
+            steps = training.steps if one.entry.steps is None else one.entry.steps
+            least = one.warm_up + 2
+            if steps < least:
+                yield (
+                    (*one.path, "steps"),
+                    f"must be {least} or more, {one.warm_up} of warm-up and two to measure, it is {steps}",
+                )
+        if training is None or cluster is None or cluster.nodes_available is None or not one.server_nodes:
+            continue
+        nodes = [
+            *(training.nodes or ()),
+            *(-(-ranks // cluster.ranks_per_node) for ranks in training.ranks or ()),
+        ]
+        needed = max(nodes, default=0) + one.server_nodes
+        if needed > cluster.nodes_available >= max(nodes, default=0):
+            yield (
+                (*one.path, "servers"),
+                f"must fit the {cluster.nodes_available} nodes of cluster.nodes_available: with its "
+                f"dedicated servers the largest size needs {needed}",
+            )
+
+
+def core_fault(cluster: Cluster, device: Device) -> Iterator[tuple[KeyPath, str]]:
+    """Ranks that are larger than the device they run on."""
+    if cluster.cores_per_rank > device.cores:
+        yield (
+            ("cluster", "cores_per_rank"),
+            f"must be at most {device.cores}, the cores of device {device.name!r}, "
+            f"it is {cluster.cores_per_rank}",
+        )

@@ -24,12 +24,18 @@ _OWN = ("steps", "replications")
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """An entry, the scheme it makes, its label, and where in the settings it stands."""
+    """An entry, what it makes, and where in the settings it stands.
+
+    ``warm_up`` are the steps that the scheme itself sets apart, ``server_nodes`` the nodes it needs
+    beside those of the workers.
+    """
 
     entry: SchemeEntry
     scheme: Scheme
     label: str
     path: KeyPath
+    warm_up: int
+    server_nodes: int
 
 
 def read_entries(origin: Origin, folder: Path) -> tuple[list[Chosen], list[Fault]]:
@@ -130,13 +136,15 @@ def _read(table: object, path: KeyPath, folder: Path) -> Chosen:
     try:
         scheme = variant.build(entry.options)
         label = variant.label(scheme)
+        warm_up = scheme.warm_up()
+        server_nodes = scheme.server_count() if scheme.has_server and scheme.dedicated_servers() else 0
     except ValidationError as error:
         raise _EntryError(*spoken(error, variant.scheme, path, ("name", *_OWN))) from error
     except Exception as error:  # a scheme file may raise anything
         raise _EntryError(Fault(path, f"cannot be made: {type(error).__name__}: {error}")) from error
     if mistyped := list(_mistyped(entry, scheme, path)):
         raise _EntryError(*mistyped)
-    return Chosen(entry, scheme, label, path)
+    return Chosen(entry, scheme, label, path, warm_up, server_nodes)
 
 
 def _mistyped(entry: SchemeEntry, scheme: Scheme, path: KeyPath) -> Iterator[Fault]:

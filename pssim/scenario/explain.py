@@ -88,15 +88,16 @@ def resolved(loaded: Loaded) -> dict[str, Any]:
 
 def setting_sources(origin: Origin, scenario: Scenario) -> dict[str, str]:
     """Where each setting came from, by its dotted key."""
+    presets = [dict(entry.variant.presets) for entry in scenario.schemes]
     sources = {}
     for path, _, _ in _settings(scenario):
         source = origin.source(path)
         if path[0] == "scheme" and source == "default":
-            entry = scenario.schemes[int(path[1])]
+            position = int(path[1])
             if path[2] in ("steps", "replications"):
                 source = origin.source(("training", path[2]))
-            elif path[2] in dict(entry.variant.presets):
-                source = f"scheme {entry.name}"
+            elif path[2] in presets[position]:
+                source = f"scheme {scenario.schemes[position].name}"
         sources[dotted(path)] = source
     return sources
 

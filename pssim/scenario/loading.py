@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from pssim import catalogue
-from pssim.errors import CatalogueError, ScenarioError
-from pssim.scenario.checks import cross_faults, warm_up_fault
+from pssim.errors import CatalogueError, ProfileError, ScenarioError
+from pssim.scenario.checks import core_fault, cross_faults, scheme_faults
 from pssim.scenario.entries import Chosen, choose, read_entries
 from pssim.scenario.explain import setting_sources
 from pssim.scenario.faults import Fault, near, scenario_error, spoken
@@ -27,6 +27,8 @@ from pssim.scenario.locate import key_lines
 from pssim.scenario.origin import Mark, Origin
 from pssim.scenario.override import put, set_option
 from pssim.scenario.schema import Cluster, Part, Scenario, SchemeEntry, Training, Workload
+from pssim.workload.device import Device, load_device
+from pssim.workload.profile import load_profile
 
 __all__ = ["ENGINES", "Loaded", "load"]
 
@@ -69,6 +71,7 @@ def load(
     there is no such scenario, ScenarioError with all faults if it cannot be run.
     """
     path = catalogue.find_scenario(os.fspath(name_or_path))
+    folder = path.absolute().parent
     origin = _read(path)
     faults: list[Fault] = []
     for text in overrides:
@@ -84,7 +87,7 @@ def load(
 
     chosen: list[Chosen] = []
     if origin.is_given(("scheme",)) or schemes is None:
-        chosen, found = read_entries(origin, path.absolute().parent)
+        chosen, found = read_entries(origin, folder)
         faults += found
     if schemes is not None and (chosen or not origin.is_given(("scheme",))):
         chosen, found = choose(origin, chosen, schemes)
@@ -97,14 +100,13 @@ def load(
         _section(Training, origin.raw.get("training")),
     )
     faults += [Fault(key, message) for key, message in cross_faults(workload, cluster, training)]
-    if training is not None:
-        for one in chosen:
-            steps = training.steps if one.entry.steps is None else one.entry.steps
-            faults += [Fault((*one.path, "steps"), text) for text in warm_up_fault(one.scheme, steps)]
+    faults += [Fault(key, message) for key, message in scheme_faults(chosen, cluster, training)]
     profile_path = device_path = None
     if workload is not None:
-        profile_path = _find(catalogue.find_profile, workload.profile, "profile", origin, path, faults)
-        device_path = _find(catalogue.find_device, workload.device, "device", origin, path, faults)
+        profile_path, _ = _file("profile", workload.profile, origin, folder, faults)
+        device_path, device = _file("device", workload.device, origin, folder, faults)
+        if cluster is not None and isinstance(device, Device):
+            faults += [Fault(key, message) for key, message in core_fault(cluster, device)]
     if faults or profile_path is None:
         raise scenario_error(faults, origin)
 
@@ -206,20 +208,25 @@ def _section(model: type[P], raw: object) -> P | None:
         return None
 
 
-def _find(
-    find: Callable[[str, Path], Path],
-    name: str | None,
-    key: str,
-    origin: Origin,
-    path: Path,
-    faults: list[Fault],
-) -> Path | None:
-    """The file a setting names, beside the scenario; in the working directory if it was typed there."""
+_FILES: dict[str, tuple[Callable[[str, Path], Path], Callable[[Path], object]]] = {
+    "profile": (catalogue.find_profile, load_profile),
+    "device": (catalogue.find_device, load_device),
+}
+
+
+def _file(
+    key: str, name: str | None, origin: Origin, folder: Path, faults: list[Fault]
+) -> tuple[Path | None, object]:
+    """The file that a setting of the workload names, and what is in it.
+
+    It is looked for in ``folder``, or in the working directory if the name was typed there.
+    """
     if name is None:
-        return None
-    said_here = origin.mark(("workload", key)).option
+        return None, None
+    find, read = _FILES[key]
     try:
-        return find(name, Path.cwd() if said_here else path.absolute().parent)
-    except CatalogueError as error:
+        path = find(name, Path.cwd() if origin.mark(("workload", key)).option else folder)
+        return path, read(path)
+    except (CatalogueError, ProfileError) as error:
         faults.append(Fault(("workload", key), str(error)))
-        return None
+        return None, None
