@@ -178,7 +178,7 @@ def _measure_update(module: nn.Module, repeats: int) -> Quartiles:
 def _check_shares(
     module: nn.Module, loss: nn.Module, model: TrainableModel, measured: _Measured
 ) -> dict[str, JsonValue]:
-    """The largest difference in a layer's share of the forward pass between torch.profiler and the hooks."""
+    """The layer whose share of the forward pass differs most between torch.profiler and the hooks."""
     spans: dict[str, record_function] = {}
 
     def begin(name: str, *_: object) -> None:
@@ -197,21 +197,23 @@ def _check_shares(
         loss(module(samples), targets)
     for handle in handles:
         handle.remove()
-    profiled = {
-        row.key.removeprefix("layer:"): row.cpu_time_total
-        for row in profiler.key_averages()
-        if row.key.startswith("layer:")
-    }
-    whole = sum(profiled.values())
+
+    events = [event for event in profiler.events() or () if event.name.startswith("layer:")]
+    events.sort(key=lambda event: event.time_range.end)
+    profiled = dict.fromkeys(measured.forward_s, 0.0)
+    mark = begun = events[0].time_range.start
+    for event in events:  # from the end of one layer to that of the next, as the hooks do
+        profiled[event.name.removeprefix("layer:")] += event.time_range.end - mark
+        mark = event.time_range.end
+    by_profiler = {name: spent / (mark - begun) for name, spent in profiled.items()}
     forward_s = measured.totals.forward_s[1]
-    share = {name: median / forward_s for name, (_, median, _) in measured.forward_s.items()}
-    difference = {name: profiled[name] / whole - share[name] for name in share}
-    worst = max(difference, key=lambda name: abs(difference[name]))
+    by_hooks = {name: median / forward_s for name, (_, median, _) in measured.forward_s.items()}
+    worst = max(by_hooks, key=lambda name: abs(by_profiler[name] - by_hooks[name]))
     return {
         "batch": measured.totals.batch,
-        "layer": worst,
-        "share_by_hooks": share[worst],
-        "share_by_profiler": profiled[worst] / whole,
+        "layer_that_differs_most": worst,
+        "share_by_hooks": by_hooks[worst],
+        "share_by_profiler": by_profiler[worst],
     }
 
 

@@ -71,7 +71,8 @@ def _faults(error: ValidationError, model: type[BaseModel]) -> Iterator[str]:
         elif fault["type"] == "missing":
             yield f"{where}missing"
         elif fault["type"] == "extra_forbidden":
-            near = get_close_matches(str(fault["loc"][-1]), _keys(model), n=1)
+            key = str(fault["loc"][-1])  # which may be a right one in the wrong place
+            near = get_close_matches(key, [known for known in _keys(model) if known != key], n=1)
             yield f"{where}unknown key" + (f", did you mean {near[0]!r}?" if near else "")
         elif fault["type"] == "value_error":
             yield f"{where}{fault['ctx']['error']}"

@@ -23,7 +23,10 @@ from pssim.workload.scaling import BatchLine, fit_line
 
 __all__ = ["Gradient", "Layer", "PassTotals", "Profile", "Quartiles", "load_profile", "save_profile"]
 
-_Seconds = Annotated[float, Field(ge=0)]
+# The upper bounds lie beyond any machine; they keep sums and products inside what floats can hold.
+_Seconds = Annotated[float, Field(ge=0, le=1e6)]
+_Count = Annotated[int, Field(ge=0, le=10**18)]
+_Batch = Annotated[int, Field(ge=1, le=10**9)]
 Quartiles = tuple[_Seconds, _Seconds, _Seconds]
 
 
@@ -32,8 +35,8 @@ class Layer(FileModel):
 
     name: str
     kind: str
-    forward_flops: Annotated[int, Field(ge=0)]
-    backward_flops: Annotated[int, Field(ge=0)]
+    forward_flops: _Count
+    backward_flops: _Count
     forward_s: tuple[Quartiles, ...]
     backward_s: tuple[Quartiles, ...]
 
@@ -42,14 +45,14 @@ class Gradient(FileModel):
     """The gradient of one parameter, and the layer that the parameter belongs to."""
 
     name: str
-    elements: Annotated[int, Field(ge=0)]
+    elements: _Count
     layer: str
 
 
 class PassTotals(FileModel):
     """One batch as a whole, timed without hooks; ``hook_overhead`` is what the hooks added, as a fraction."""
 
-    batch: Annotated[int, Field(ge=1)]
+    batch: _Batch
     forward_s: Quartiles
     backward_s: Quartiles
     hook_overhead: float

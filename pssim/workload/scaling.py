@@ -21,24 +21,27 @@ class BatchLine:
 
 
 def fit_line(batches: Sequence[int], seconds: Sequence[float]) -> BatchLine:
-    """The non-negative line of least squared relative error: small batches count like large ones."""
+    """The non-negative line of least squared relative error: small batches count like large ones.
+
+    There must be two different batches at least.
+    """
     largest = max(seconds)
     if largest == 0.0:
         return BatchLine(0.0, 0.0)
-    # A time far below the others is clock noise; unbounded, its weight would drown the rest.
-    weights = [1.0 / max(t, 1e-3 * largest) ** 2 for t in seconds]
+    # In parts of the largest, so that no time is too long or short to be squared.  One far below the
+    # others is clock noise, and with its full weight would drown them.
+    parts = [t / largest for t in seconds]
+    weights = [1.0 / max(part, 1e-3) ** 2 for part in parts]
     w = sum(weights)
     wb = sum(k * b for k, b in zip(weights, batches, strict=True))
     wbb = sum(k * b * b for k, b in zip(weights, batches, strict=True))
-    wt = sum(k * t for k, t in zip(weights, seconds, strict=True))
-    wbt = sum(k * b * t for k, b, t in zip(weights, batches, seconds, strict=True))
-    spread = w * wbb - wb * wb
-    if spread > 0.0:
-        slope = (w * wbt - wb * wt) / spread
-        fixed = (wt - slope * wb) / w
-        if slope < 0.0:  # the squared error is convex, so the best allowed line lies on the violated bound
-            return BatchLine(wt / w, 0.0)
-        if fixed < 0.0:
-            return BatchLine(0.0, wbt / wbb)
-        return BatchLine(fixed, slope)
-    return BatchLine(wt / w, 0.0)
+    wt = sum(k * t for k, t in zip(weights, parts, strict=True))
+    wbt = sum(k * b * t for k, b, t in zip(weights, batches, parts, strict=True))
+    slope = (w * wbt - wb * wt) / (w * wbb - wb * wb)
+    fixed = (wt - slope * wb) / w
+    # The squared error is convex, so if this line is not allowed the best one is on the bound it crosses.
+    if slope < 0.0:
+        fixed, slope = wt / w, 0.0
+    elif fixed < 0.0:
+        fixed, slope = 0.0, wbt / wbb
+    return BatchLine(fixed * largest, slope * largest)

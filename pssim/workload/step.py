@@ -165,6 +165,9 @@ def _fit_notes(profile: Profile, batch: int) -> Iterator[str]:
         measured = total.forward_s[1] + total.backward_s[1]
         residuals.append((sum(forward) + sum(backward)) / measured - 1.0 if measured else 0.0)
     worst = max(range(len(residuals)), key=lambda place: abs(residuals[place]))
+    known = [str(profile.provenance[key]) for key in ("processor", "date") if key in profile.provenance]
+    if known:
+        yield f"profile {profile.name!r} was measured on {', '.join(known)}"
     yield (
         f"profile {profile.name!r}: each layer's time is a line through batches "
         f"{', '.join(map(str, profile.batches))}; their sum differs by {residuals[worst]:+.3f} of the total "
