@@ -34,6 +34,11 @@ def test_one_line_per_scheme_and_size():
     ]
 
 
+def test_labels_are_printed_to_the_letter():
+    """Brackets in a label are no markup."""
+    assert lines(row("ssp[bound=0]"))[3].startswith("ssp[bound=0] ")
+
+
 def test_times_share_the_unit_of_the_header():
     """A step of 2 s and one of 20 s are both in ms, with the same decimals."""
     printed = lines(row(step_s=2.0), row(nodes=2, step_s=20.0))

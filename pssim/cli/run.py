@@ -152,8 +152,6 @@ def _print(result: Result, directory: Path | None) -> None:
         say(f"warning: {warning}", "yellow")
     for note in result.notes:
         say(f"note: {note}", "dim")
-    if result.interrupted:
-        say("interrupted: sizes and schemes that were not finished are missing", "yellow")
     if directory is not None:
         say(f"written to {_nearest(directory)}")
 

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Result", "json_text"]
 
+_CUT_SHORT = "interrupted: what was not finished is missing, and the last rows may have fewer replications"
+
 
 class _NotedPoint(PointLike, Protocol):
     @property
@@ -62,7 +64,8 @@ class Result:
                 yield point
 
         rows = rows_of(noted())
-        warnings = (*loaded.warnings, *_warnings(rows))
+        cut = (_CUT_SHORT,) if manifest.get("interrupted") else ()
+        warnings = (*loaded.warnings, *_warnings(rows), *cut)
         whole = {
             **manifest,
             "engines": [{name: row[name] for name in ("scheme", "nodes", "ranks", "engine")} for row in rows],

@@ -41,6 +41,7 @@ def rich_table(rows: Sequence[Row], *, width: int = WIDTH) -> Table:
     """The table for a rich console that is ``width`` characters wide."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
+    from rich.text import Text
 
     everything = _columns(rows)
     gap = 2 if _width(everything, 2) <= width else 1
@@ -51,7 +52,8 @@ def rich_table(rows: Sequence[Row], *, width: int = WIDTH) -> Table:
         table.add_column("\n".join(column.head), justify="left" if column.left else "right", no_wrap=True)
     for place, row in enumerate(rows):
         last_of_scheme = place + 1 < len(rows) and rows[place + 1]["scheme"] != row["scheme"]
-        table.add_row(*(column.cells[place] for column in columns), end_section=last_of_scheme)
+        # As Text: a label such as ssp[bound=0] would be read as markup.
+        table.add_row(*(Text(column.cells[place]) for column in columns), end_section=last_of_scheme)
     left_out = [column.name for column in everything if column not in columns]
     if left_out:
         table.caption = f"no room for {', '.join(left_out)}"
