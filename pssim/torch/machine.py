@@ -31,6 +31,8 @@ def describe_machine() -> dict[str, JsonValue]:
         "python": platform.python_version(),
         "torch": torch.__version__,
         "date": datetime.now(UTC).date().isoformat(),
+        # Whoever else was computing: 0 on an idle machine.
+        "load_at_start": round(os.getloadavg()[0], 2),
     }
 
 

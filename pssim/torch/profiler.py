@@ -53,6 +53,7 @@ def measure(
 ) -> Profile:
     """The profile of ``model`` on this machine.  Raise ProfileError if a parameter gets no gradient."""
     with threads_set(threads), freed_memory_kept() as allocator:
+        machine = describe_machine()
         module, loss = model.build(), model.loss()
         module.train()
         owners = _owners(module, loss)
@@ -68,7 +69,7 @@ def measure(
         update_s = _measure_update(module, repeats)
         progress("checking shares against torch.profiler")
         provenance: dict[str, JsonValue] = {
-            **describe_machine(),
+            **machine,
             "command": command,
             "repeats": repeats,
             "allocator": allocator,
