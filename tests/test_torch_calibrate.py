@@ -12,7 +12,7 @@ from torch import nn
 
 import pssim.torch.profiler
 from pssim.cli.calibrate import calibrate
-from pssim.errors import InputError, MissingExtraError, OutputError
+from pssim.errors import InputError, MissingExtraError, OutputError, ProfileError
 from pssim.torch.models import MODELS, TrainableModel
 from pssim.workload import load_profile
 
@@ -40,7 +40,9 @@ def test_it_writes_a_profile_and_says_what_is_in_it(tmp_path: Path) -> None:
     assert "batch 4: repeat 3 of 3" in result.stderr
 
 
-@pytest.mark.parametrize("batches", ["8", "2,8", "1", "1,1", "one,two", "", "0,1", "-1,1", "1,8.5", "1;8"])
+@pytest.mark.parametrize(
+    "batches", ["8", "2,8", "1", "1,1", "one,two", "", "0,1", "-1,1", "1,8.5", "1;8", "1,9999999999999999999"]
+)
 def test_batches_must_be_one_and_more(batches: str) -> None:
     result = run("tiny", "--batch", batches)
     assert result.exit_code == 2
@@ -61,6 +63,27 @@ def test_a_file_that_is_there_is_not_replaced_unless_asked_to(tmp_path: Path) ->
     assert load_profile(tmp_path / "tiny.json").name == "tiny"
 
 
+def test_more_threads_than_cores_are_refused() -> None:
+    """They would only measure how threads wait for each other."""
+    with pytest.raises(InputError, match=r"--threads must be at most .* it is 99999"):
+        raise run("tiny", "--threads", "99999").exception  # type: ignore[misc]
+
+
+def test_a_batch_that_does_not_fit_in_memory_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A petabyte for one sample."""
+
+    def build() -> nn.Module:
+        return nn.Sequential(nn.AdaptiveAvgPool1d(2), nn.Linear(2, 3))
+
+    vast = TrainableModel(build, "a long line", (2**48,), 3)
+    monkeypatch.setitem(MODELS, "vast", vast)
+    with pytest.raises(ProfileError, match=r"model 'vast' cannot be run at batch 1: .*memory"):
+        raise run("vast").exception  # type: ignore[misc]
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_place_that_is_not_there_is_found_out_before_measuring() -> None:
     with pytest.raises(OutputError, match="there is no directory nowhere"):
         raise run("tiny", "--out", "nowhere/tiny.json").exception  # type: ignore[misc]
@@ -71,7 +94,9 @@ def test_interrupting_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyP
         raise KeyboardInterrupt
 
     monkeypatch.setattr(pssim.torch.profiler, "_measure_update", interrupted)
-    assert run("tiny", "--batch", "1,2", "--repeats", "3").exit_code != 0
+    result = run("tiny", "--batch", "1,2", "--repeats", "3")
+    assert result.exit_code != 0
+    assert "tiny: interrupted, nothing was written" in result.stderr
     assert list(tmp_path.iterdir()) == []
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
 __all__ = ["calibrate"]
 
 
+_LARGEST_BATCH = 10**6
+
+
 @click.group()
 def calibrate() -> None:
     """Measure models on this machine."""
@@ -26,7 +30,7 @@ def _batches(context: click.Context, parameter: click.Parameter, text: str) -> t
         batches = sorted({int(part) for part in text.split(",")})
     except ValueError:
         batches = []
-    if len(batches) < 2 or batches[0] != 1:
+    if len(batches) < 2 or batches[0] != 1 or batches[-1] > _LARGEST_BATCH:
         raise click.BadParameter(f"must be 1 and at least one larger number, such as 1,8,32; it is {text!r}")
     return tuple(batches)
 
@@ -75,6 +79,9 @@ def model(
         near = get_close_matches(name, MODELS, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         raise InputError(f"model must be one of {', '.join(MODELS)}, it is {name!r}{hint}")
+    cores = os.cpu_count()
+    if threads is not None and cores is not None and threads > cores:
+        raise InputError(f"--threads must be at most {cores}, the cores of this machine; it is {threads}")
     path = out if out is not None else Path(f"{name}.json")
     # Found out before minutes of measuring, not after.
     if path.exists() and not force:
@@ -86,15 +93,19 @@ def model(
 
     command = f"pssim calibrate model {name} --batch {','.join(map(str, batches))}"
     command += f" --threads {threads}" if threads is not None else ""
-    profile = measure(
-        name,
-        MODELS[name],
-        batches=batches,
-        threads=threads,
-        repeats=repeats,
-        command=f"{command} --repeats {repeats}",
-        progress=lambda text: click.echo(f"{name}: {text}", err=True),
-    )
+    try:
+        profile = measure(
+            name,
+            MODELS[name],
+            batches=batches,
+            threads=threads,
+            repeats=repeats,
+            command=f"{command} --repeats {repeats}",
+            progress=lambda text: click.echo(f"{name}: {text}", err=True),
+        )
+    except KeyboardInterrupt:
+        click.echo(f"{name}: interrupted, nothing was written", err=True)
+        raise
     save_profile(profile, path)
     click.echo(_summary(profile))
     click.echo(f"written to {path}")

@@ -32,7 +32,7 @@ def describe_machine() -> dict[str, JsonValue]:
         "torch": torch.__version__,
         "date": datetime.now(UTC).date().isoformat(),
         # Whoever else was computing: 0 on an idle machine.
-        "load_at_start": round(os.getloadavg()[0], 2),
+        "load_at_start": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
     }
 
 

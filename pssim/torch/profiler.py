@@ -51,7 +51,10 @@ def measure(
     command: str = "",
     progress: Callable[[str], None] = lambda _: None,
 ) -> Profile:
-    """The profile of ``model`` on this machine.  Raise ProfileError if a parameter gets no gradient."""
+    """The profile of ``model`` on this machine.
+
+    Raise ProfileError if a parameter gets no gradient, or a batch does not fit in memory.
+    """
     with threads_set(threads), freed_memory_kept() as allocator:
         machine = describe_machine()
         module, loss = model.build(), model.loss()
@@ -59,9 +62,13 @@ def measure(
         owners = _owners(module, loss)
         progress("counting FLOPs on the meta device")
         flops = _count_flops(model)
-        measured = [
-            _measure_batch(module, loss, model, batch, repeats, progress) for batch in sorted(batches)
-        ]
+        measured = []
+        for batch in sorted(batches):
+            try:
+                measured.append(_measure_batch(module, loss, model, batch, repeats, progress))
+            except RuntimeError as error:  # torch's word for everything, memory that runs out included
+                reason = str(error).partition("\n")[0]
+                raise ProfileError(f"model {name!r} cannot be run at batch {batch}: {reason}") from error
         missing = [parameter for parameter in owners if parameter not in measured[0].backward_s]
         if missing:
             raise ProfileError(f"model {name!r}: no gradient reaches {', '.join(missing)}")
