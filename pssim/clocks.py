@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 
 __all__ = ["WorkerClocks"]
@@ -13,7 +12,7 @@ class WorkerClocks:
 
     def __init__(self, workers: Iterable[int]) -> None:
         self._clock = dict.fromkeys(workers, 0)
-        self._at = Counter({0: len(self._clock)})
+        self._at = {0: len(self._clock)}
         self.slowest = 0
 
     def __getitem__(self, worker: int) -> int:
@@ -21,14 +20,15 @@ class WorkerClocks:
 
     def tick(self, worker: int) -> bool:
         """One more step of ``worker``; gives whether the slowest has moved on by it."""
-        clock = self._clock[worker]
-        self._clock[worker] = clock + 1
-        self._at[clock] -= 1
-        self._at[clock + 1] += 1
-        if clock > self.slowest or self._at[clock]:
+        clocks, at = self._clock, self._at
+        clock = clocks[worker]
+        clocks[worker] = clock + 1
+        at[clock + 1] = at.get(clock + 1, 0) + 1
+        left = at[clock] = at[clock] - 1
+        if left or clock > self.slowest:
             return False
-        del self._at[clock]
-        self.slowest += 1
+        del at[clock]
+        self.slowest = clock + 1
         return True
 
     def gap(self, worker: int) -> int:

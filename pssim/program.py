@@ -157,12 +157,14 @@ class Load(Action):
         self.weights = weights
 
 
-@dataclass(frozen=True, slots=True)
 class Message:
     """What a Receive gives: who sent it, and the value."""
 
-    source: int
-    value: Any
+    __slots__ = ("source", "value")
+
+    def __init__(self, source: int, value: Any) -> None:
+        self.source = source
+        self.value = value
 
 
 Program = Generator[Action, Any, None]

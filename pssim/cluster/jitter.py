@@ -99,9 +99,16 @@ class JitterSource:
 
     def factors(self, step: int) -> FloatArray:
         """The factor of each rank in this step, shape (ranks,)."""
-        factors = self._constant
+        return self._of(step, slice(None))
+
+    def factor_of(self, rank: int, step: int) -> FloatArray:
+        """The factor of one rank in this step, shape (1,): the same number, drawn without those after it."""
+        return self._of(step, slice(rank, rank + 1))
+
+    def _of(self, step: int, ranks: slice) -> FloatArray:
+        factors = self._constant[ranks]
         if self.jitter.node > 0:
-            factors = factors * self._part("node", self.jitter.node, self._nodes, step)
+            factors = factors * self._part("node", self.jitter.node, self._nodes[ranks], step)
         if self.jitter.independent > 0:
-            factors = factors * self._part("independent", self.jitter.independent, self._ranks, step)
+            factors = factors * self._part("independent", self.jitter.independent, self._ranks[ranks], step)
         return factors

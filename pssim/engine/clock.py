@@ -20,6 +20,10 @@ def to_ps(seconds: float) -> int:
     if not 0.0 <= seconds <= _LONGEST_S:
         raise InputError(f"a duration must be between 0 and {_LONGEST_S:g} s, got {seconds!r} s")
     return round(seconds * PS_PER_S)
+# A single rank's factor needs the draws of the ranks before it: for a low rank that is cheap, for a
+# high one the whole step is computed, and kept for the others that come by soon.
+_CHEAP_ALONE = 128
+_RECENT = 16
 
 
 class ComputeTable:
@@ -34,6 +38,7 @@ class ComputeTable:
         self._scaled = np.asarray(segments_s, dtype=np.float64) * PS_PER_S
         self._jitter = jitter
         self._constant: NDArray[np.int64] | None = None
+        self._recent: dict[int, NDArray[np.int64]] = {}
         self._factors: tuple[int, NDArray[np.float64]] | None = None
 
     def factors(self, step: int) -> NDArray[np.float64]:
@@ -46,12 +51,29 @@ class ComputeTable:
         """Durations in this step, shape (segments, ranks); not to be written to."""
         if self._constant is not None:
             return self._constant
-        durations = np.multiply.outer(self._scaled, self.factors(step))
-        np.rint(durations, out=durations)
-        table = durations.astype(np.int64)
+        table = self._rounded(self.factors(step))
         if not self._jitter.varies_in_time:
             self._constant = table
         return table
+
+    def row(self, rank: int, step: int) -> list[int]:
+        """Durations of one rank's segments in this step."""
+        if self._constant is not None:
+            row: list[int] = self._constant[:, rank].tolist()
+        elif rank < _CHEAP_ALONE:
+            row = self._rounded(self._jitter.factor_of(rank, step))[:, 0].tolist()
+        else:
+            if step not in self._recent:
+                self._recent[step] = self.step(step)
+                if len(self._recent) > _RECENT:
+                    del self._recent[next(iter(self._recent))]
+            row = self._recent[step][:, rank].tolist()
+        return row
+
+    def _rounded(self, factors: NDArray[np.float64]) -> NDArray[np.int64]:
+        durations = np.multiply.outer(self._scaled, factors)
+        np.rint(durations, out=durations)
+        return durations.astype(np.int64)
 
     def extra(self, cost_s: float, step: int) -> NDArray[np.int64]:
         """The duration of an extra computation of ``cost_s`` on each rank in this step, shape (ranks,)."""

@@ -19,8 +19,9 @@ from simpy.events import Timeout
 from pssim.engine.clock import ComputeTable, to_ps
 from pssim.engine.guard import (
     ACTIONS_A_STEP,
-    advance,
+    NotLockStep,
     ended_early,
+    failed,
     not_a_gradient,
     not_an_action,
     too_many_actions,
@@ -39,12 +40,14 @@ from pssim.engine.record import (
     RawLog,
 )
 from pssim.engine.stall import stalled
-from pssim.errors import SchemeError
+from pssim.errors import PssimError, SchemeError
 from pssim.network import Channel, Operation
 from pssim.program import AllReduce, Backward, Compute, Forward, Load, Message, Receive, Send, Update
 from pssim.program import Wait as WaitAction
 
 __all__ = ["Collective", "simulate"]
+
+_PAYLOAD = (Tag, WeightsTag)
 
 
 class Collective(Operation):
@@ -83,6 +86,8 @@ class _Events:
             for place, (index, held) in enumerate(holding)
         ]
         self.ranks = self.workers + self.servers
+        for rank in self.ranks:
+            rank.servers = range(job.ranks, len(self.ranks))
         self.server_of = {
             bucket.index: server.index for server in self.servers for bucket in server.holds
         }
@@ -92,6 +97,7 @@ class _Events:
         self.collective_bytes = np.zeros(job.steps)
         self.tags = [Tag(bucket.index, bucket.size_bytes, 0) for bucket in job.workload.buckets]
         self.running = job.ranks
+        self.go_on = False
         self.free_running = False
         self.clock_gap_max: int | None = None
         self.done = Event(self.env)
@@ -108,6 +114,15 @@ class _Events:
         else:
             self.rows[step] = (rows, to_come - 1)
         return rows[rank.index]
+
+    def finished(self, rank: EventRank) -> None:
+        """A rank has taken its steps; the run ends when the last one has, at the time of its last mark."""
+        self.running -= 1
+        self.go_on = self.job.scheme.has_server and self.running > 0
+        if self.running == 0:
+            last_ps = max(worker.marks[-1] for worker in self.workers)
+            timer = Timeout(self.env, max(0, last_ps - self.env.now))
+            timer.callbacks.append(_succeed(self.done))
 
     # ---------------------------------------------------------------------------------- collectives
 
@@ -167,33 +182,61 @@ class _Events:
     # ------------------------------------------------------------------------------------- the programs
 
     def drive(self, rank: EventRank, program: Any) -> Generator[Event, Any, None]:
-        """Run one rank's program: one SimPy process."""
+        """Run one rank's program: one SimPy process.
+
+        What a worker computes only concerns itself, so consecutive segments are one timeout: they are
+        added up in ``rank.ahead_ps`` and slept off before the rank next meets anybody.
+        """
         env, scheme, total = self.env, self.job.scheme, rank.total
+        messages = self.messages
         timeout = Timeout
-        versions = rank.versions
         tags = self.tags
+        serving = bool(rank.holds)
+        # advance(), written out here: it is called once an action.
+        send, actions, step = program.send, 0, -1
         result: Any = None
         while True:
-            action = advance(program, result, scheme)
-            if action is None:
-                return
+            try:
+                action = send(result)
+            except StopIteration:
+                break
+            except (PssimError, NotLockStep):
+                raise
+            except Exception as error:
+                raise failed(scheme, error) from error
             result = None
-            rank.actions += 1
-            if rank.actions > ACTIONS_A_STEP:
-                raise too_many_actions(scheme, rank.name, rank.step)
+            if step != rank.step:
+                step, actions = rank.step, 0
+            actions += 1
+            if actions > ACTIONS_A_STEP and not serving:
+                raise too_many_actions(scheme, rank.name, step)
             kind = type(action)
             if kind is Backward:
                 bucket = action.bucket
                 index = bucket.index
                 duration = rank.row[index + 1]
                 total[COMPUTE] += duration
-                if duration:
-                    yield timeout(env, duration)
+                rank.ahead_ps += duration
                 version = rank.computed_on[index]
                 result = tags[index]
                 if result.version != version:
                     result = tags[index] = Tag(index, bucket.size_bytes, version)
-            elif kind is AllReduce:
+                continue
+            if kind is Forward:
+                rank.computed_on = rank.versions[:]
+                duration = rank.row[0]
+                total[COMPUTE] += duration
+                rank.ahead_ps += duration
+                continue
+            if kind is Update and not serving:
+                cost = self._update(rank, action.gradients)
+                total[UPDATE] += cost
+                rank.ahead_ps += cost
+                continue
+            if rank.ahead_ps:
+                ahead, rank.ahead_ps = rank.ahead_ps, 0
+                yield timeout(env, ahead)
+            if kind is AllReduce:
                 result = self.issue(rank, action.value)
             elif kind is WaitAction:
                 handles = action.handles
@@ -206,52 +249,45 @@ class _Events:
                         rank.blocked = None
                 self._charge_wait(total, handles, since)
                 result = tuple([value for _, value in handles])
-            elif kind is Update:
-                cost = self._update(rank, action.gradients)
-                if rank.holds:
-                    started = env.now
-                    if cost:
-                        yield timeout(env, cost)
-                    self.messages.updated(rank, started, len(action.gradients))
-                else:
-                    total[UPDATE] += cost
-                    if cost:
-                        yield timeout(env, cost)
-            elif kind is Forward:
-                rank.computed_on = versions[:]
-                duration = rank.row[0]
-                total[COMPUTE] += duration
-                if duration:
-                    yield timeout(env, duration)
             elif kind is Send:
                 self._send(rank, action)
             elif kind is Receive:
                 since = env.now
-                delivery = self.messages.take(rank, action.source)
+                delivery = messages.take(rank, action.source)
                 if delivery is None:
                     rank.blocked = ("receive", action.source, since)
-                    yield self.messages.arrival(rank, action.source)
+                    yield messages.arrival(rank, action.source)
                     rank.blocked = None
-                    delivery = self.messages.take(rank, action.source, settled=True)
+                    delivery = messages.take(rank, action.source, settled=True)
                     assert delivery is not None
-                if not rank.holds:
+                if not serving:
                     self.free_running = True
-                    self.messages.charge(rank, delivery, since)
+                    messages.charge(rank, delivery, since)
                 result = Message(delivery.source.index, delivery.value)
+            elif kind is Update:
+                since = env.now
+                cost = self._update(rank, action.gradients)
+                if cost:
+                    yield timeout(env, cost)
+                messages.updated(rank, since, len(action.gradients))
             elif kind is Load:
+                versions = rank.versions
                 for index, version in action.weights.versions:
                     versions[index] = version
             elif kind is Compute:
-                if rank.holds:
-                    duration = to_ps(action.cost_s)
+                if serving:
+                    rank.ahead_ps += to_ps(action.cost_s)
                 else:
                     duration = int(self.table.extra(action.cost_s, rank.step)[rank.index])
                     total[COMPUTE] += duration
                     total[EXTRA] += duration
-                if duration:
-                    yield timeout(env, duration)
+                    rank.ahead_ps += duration
             else:
                 raise not_an_action(scheme, action)
+        if rank.ahead_ps:
+            yield timeout(env, rank.ahead_ps)
+        if not serving and len(rank.marks) != self.job.steps + 1:
+            raise ended_early(scheme, rank.name, rank.step, self.job.steps)
 
     def _charge_wait(self, total: list[int], handles: Sequence[Any], clock: int) -> None:
         """Charge what a rank blocked for, handle by handle, each only for the time after the one before."""
@@ -294,7 +330,7 @@ class _Events:
         return cost
 
     def _send(self, rank: EventRank, action: Send) -> None:
-        if not isinstance(action.value, Tag | WeightsTag):
+        if type(action.value) not in _PAYLOAD:
             raise not_a_gradient(self.job.scheme, "Send", action.value)
         if not (isinstance(action.to, int) and 0 <= action.to < len(self.ranks)):
             raise SchemeError(
@@ -302,24 +338,15 @@ class _Events:
                 f"address, they are 0 to {len(self.ranks) - 1}"
             )
         gap = self.messages.send(rank, self.ranks[action.to], action.value)
-        if gap is not None:
-            self.clock_gap_max = max(gap, self.clock_gap_max or 0)
+        if gap is not None and (self.clock_gap_max is None or gap > self.clock_gap_max):
+            self.clock_gap_max = gap
 
     # ----------------------------------------------------------------------------------------- the run
-
-    def _work(self, rank: EventRank) -> Generator[Event, Any, None]:
-        yield from self.drive(rank, self.job.scheme.worker(rank))
-        if len(rank.marks) != self.job.steps + 1:
-            raise ended_early(self.job.scheme, rank.name, rank.step, self.job.steps)
-        rank.ended = True
-        self.running -= 1
-        if self.running == 0:
-            self.done.succeed()
 
     def run(self) -> RawLog:
         env = self.env
         for rank in self.workers:
-            env.process(self._work(rank))
+            env.process(self.drive(rank, self.job.scheme.worker(rank)))
         for rank in self.servers:
             env.process(self.drive(rank, self.job.scheme.server(rank)))
         collecting = gc.isenabled()

@@ -14,6 +14,7 @@ __all__ = [
     "NotLockStep",
     "advance",
     "ended_early",
+    "failed",
     "is_generator",
     "not_a_gradient",
     "not_an_action",

@@ -6,8 +6,8 @@ completion has stopped growing: while it still grows, the delay queue is filling
 shorter than they will be.  The slope over a window can be wrong by no more than the lag grows per
 step, so the earliest window is taken over which that is at most 0.2 % of a step.
 
-Ranks that run freely (parameter servers) are measured only while all of them run: from a quarter of
-that time on, each over its whole steps.
+Ranks that run freely (parameter servers) are measured from a quarter of their steps on.  All of them
+run all that time: a rank that has taken its steps goes on, unmeasured, until the slowest has.
 """
 
 from __future__ import annotations
@@ -40,17 +40,14 @@ def snapshot_steps(steps: int, pattern: int, warm_up: int) -> tuple[int, ...]:
 def measure(raw: RawLog, *, pattern: int, warm_up: int, update_ps: int, keep_raw: bool = False) -> Record:
     """Choose the window and sum up what lies in it; ``update_ps`` is a whole update of a rank alone."""
     steps, ranks = raw.marks_ps.shape[0] - 1, raw.marks_ps.shape[1]
-    index = np.arange(ranks)
     if raw.free_running:
-        first, last, steady = _free_window(raw)
-        every = np.stack([raw.snapshots[step] for step in range(steps + 1)])
-        total = (every[last, :, index] - every[first, :, index]).T
-        stale = _while_all_measured(raw, first, last)
+        start, steady = _free_window(raw)
+        stale = raw.server_staleness[raw.server_staleness[:, 0] >= raw.marks_ps[start].max(), 1:]
     else:
         start, steady = _lock_step_window(raw, snapshot_steps(steps, pattern, warm_up), pattern)
-        first, last = np.full(ranks, start), np.full(ranks, steps)
-        total = raw.snapshots[steps] - raw.snapshots[start]
         stale = raw.staleness[start:]
+    first, last = np.full(ranks, start), np.full(ranks, steps)
+    total = raw.snapshots[steps] - raw.snapshots[start]
     bytes_updated = int(stale[:, 1].sum())
     collective_bytes = np.concatenate([[0.0], np.cumsum(raw.collective_bytes)])
     return Record(
@@ -65,25 +62,15 @@ def measure(raw: RawLog, *, pattern: int, warm_up: int, update_ps: int, keep_raw
         queue_ps=total[4],
         transfer_ps=total[5],
         in_transfer_ps=total[IN_TRANSFER]
-        + covered_ps(raw.intervals_ps, raw.marks_ps[first, index], raw.marks_ps[last, index]),
-        alone_ps=total[0] - total[EXTRA] + (last - first) * update_ps,
-        bytes_sent=total[SENT] + collective_bytes[last] - collective_bytes[first],
+        + covered_ps(raw.intervals_ps, raw.marks_ps[start], raw.marks_ps[steps]),
+        alone_ps=total[0] - total[EXTRA] + (steps - start) * update_ps,
+        bytes_sent=total[SENT] + collective_bytes[steps] - collective_bytes[start],
         staleness_mean=int(stale[:, 0].sum()) / bytes_updated if bytes_updated else 0.0,
         staleness_max=int(stale[:, 2].max(initial=0)),
         clock_gap_max=raw.clock_gap_max,
         steady=steady,
         raw=raw if keep_raw else None,
     )
-
-
-def _while_all_measured(raw: RawLog, first: IntArray, last: IntArray) -> IntArray:
-    """The servers' updates while every rank is being measured; all of them where that is never."""
-    index = np.arange(raw.marks_ps.shape[1])
-    begin, end = raw.marks_ps[first, index].max(), raw.marks_ps[last, index].min()
-    time = raw.server_staleness[:, 0]
-    inside = (time >= begin) & (time <= end)
-    updates: IntArray = raw.server_staleness[:, 1:]
-    return updates[inside] if inside.any() else updates
 
 
 def _lock_step_window(raw: RawLog, candidates: tuple[int, ...], pattern: int) -> tuple[int, bool]:
@@ -107,22 +94,17 @@ def _lock_step_window(raw: RawLog, candidates: tuple[int, ...], pattern: int) ->
     return middle, False
 
 
-def _free_window(raw: RawLog) -> tuple[IntArray, IntArray, bool]:
-    """Each rank's window, while all run; steady if both its halves have one slope."""
+def _free_window(raw: RawLog) -> tuple[int, bool]:
+    """Where the window begins; steady if both its halves have one slope."""
     marks = raw.marks_ps
-    index = np.arange(marks.shape[1])
-    closing = marks[-1].min()
-    first = (marks < closing // 4).sum(axis=0)
-    last = (marks <= closing).sum(axis=0) - 1
-    if (last < first + 2).any():  # some rank takes no two whole steps while all run
-        first = np.zeros_like(first)
-        last = np.maximum(last, 1)
-        return first, last, False
-    half = (first + last) // 2
-    begin, middle, end = (marks[step, index] for step in (first, half, last))
-    early = ((middle - begin) / (half - first)).mean()
-    late = ((end - middle) / (last - half)).mean()
-    return first, last, bool(abs(early - late) <= _FREE_DRIFT * max(early, late))
+    steps = marks.shape[0] - 1
+    first = min(max(1, steps // 4), steps - 1)
+    half = (first + steps) // 2
+    if half == first:
+        return first, False
+    early = float((marks[half] - marks[first]).mean()) / (half - first)
+    late = float((marks[steps] - marks[half]).mean()) / (steps - half)
+    return first, abs(early - late) <= _FREE_DRIFT * max(early, late)
 
 
 def covered_ps(intervals: list[tuple[int, int]], begin: IntArray, end: IntArray) -> IntArray:

@@ -29,7 +29,6 @@ from pssim.program import ANY
 
 __all__ = ["Delivery", "Messages"]
 
-# After everything else of the same instant, so that ties between arrivals are broken by rank.
 _LAST = 2  # SimPy's priorities are 0 (urgent) and 1 (normal)
 
 
@@ -54,11 +53,12 @@ class Delivery:
 class _Service:
     """What a server did for one worker between two answers: its last push, and the updates of its pushes."""
 
-    __slots__ = ("last_push", "updates")
+    __slots__ = ("applied_ps", "begun_ps", "earlier", "push")
 
     def __init__(self) -> None:
-        self.last_push: Delivery | None = None
-        self.updates: list[tuple[int, int]] = []
+        self.push: Delivery | None = None
+        self.begun_ps = self.applied_ps = 0
+        self.earlier: list[tuple[int, int]] = []  # all updates but the last
 
 
 class _Links:
@@ -109,7 +109,7 @@ class Messages:
             delivery.service = self._services[source.index][target.index]
             self._services[source.index][target.index] = _Service()
         if local:
-            self._deliver(delivery)
+            self._deliver(delivery, now)
             return gap
         source.total[SENT] += size
         for end in (source, target):
@@ -120,8 +120,8 @@ class Messages:
         else:
             links = self._mesh
             route = (2 * source.node, 2 * target.node + 1)
-        links.links.start(now, route, alone, delivery)
-        self._arm(links)
+        if links.links.start(now, route, alone, delivery):
+            self._arm(links, now)
         return gap
 
     def _alone_ps(self, size_bytes: int) -> int:
@@ -129,47 +129,49 @@ class Messages:
             self._work_ps[size_bytes] = to_ps(self._link.transfer_s(size_bytes))
         return self._work_ps[size_bytes]
 
-    def _arm(self, links: _Links) -> None:
+    def _arm(self, links: _Links, now: int) -> None:
         """Make sure a timer goes off no later than the next change; one that is early is set again then."""
         change = links.links.next_change_ps()
         if change is None or (links.set_for_ps is not None and links.set_for_ps <= change):
             return
         links.set_for_ps = change
         links.stamp += 1
-        timer = Timeout(self._env, change - self._env.now, links.stamp)
+        timer = Timeout(self._env, change - now, (links, links.stamp))
+        timer.callbacks.append(self._on_change)
 
-        def on_timer(event: Event) -> None:
-            if event.value == links.stamp:
-                links.set_for_ps = None
-                for delivery in links.links.finish(self._env.now):
-                    self._through(delivery)
-                self._arm(links)
+    def _on_change(self, timer: Event) -> None:
+        links, stamp = timer.value
+        if stamp == links.stamp:
+            links.set_for_ps = None
+            now = self._env.now
+            for delivery in links.links.finish(now):
+                if self._latency_ps:
+                    arrival = Timeout(self._env, self._latency_ps, delivery)
+                    arrival.callbacks.append(self._on_arrival)
+                else:
+                    self._deliver(delivery, now)
+            self._arm(links, now)
 
-        timer.callbacks.append(on_timer)
-
-    def _through(self, delivery: Delivery) -> None:
-        if not self._latency_ps:
-            self._deliver(delivery)
-            return
-        timer = Timeout(self._env, self._latency_ps, delivery)
-        timer.callbacks.append(self._on_latency)
-
-    def _on_latency(self, timer: Event) -> None:
-        self._deliver(timer.value)
+    def _on_arrival(self, timer: Event) -> None:
+        self._deliver(timer.value, self._env.now)
 
     # -------------------------------------------------------------------------------------- receiving
 
-    def _deliver(self, delivery: Delivery) -> None:
-        target, now = delivery.target.index, self._env.now
+    def _deliver(self, delivery: Delivery, now: int) -> None:
+        target = delivery.target.index
         delivery.arrived_ps = now
         self._serial += 1
         heappush(self._mail[target], (now, delivery.source.index, self._serial, delivery))
         waiting = self._waiting[target]
         if waiting is not None and (waiting[1] is ANY or waiting[1] == delivery.source.index):
             self._waiting[target] = None
-            self._wake(waiting[0])
+            if waiting[1] is ANY and self._env.peek() == now:
+                self._wake_last(waiting[0])
+            else:
+                _wake_now(waiting[0])
 
-    def _wake(self, event: Event) -> None:
+    def _wake_last(self, event: Event) -> None:
+        """Trigger an event after everything else of this instant, so that rank breaks ties between arrivals."""
         event._ok = True
         event._value = None
         self._env.schedule(event, priority=_LAST)
@@ -201,7 +203,7 @@ class Messages:
         """An event for when a message is there to take."""
         event = Event(self._env)
         if source is ANY and self._mail[rank.index]:
-            self._wake(event)
+            self._wake_last(event)
         else:
             self._waiting[rank.index] = (event, source)
         return event
@@ -215,8 +217,9 @@ class Messages:
             return
         worker = push.source.index
         service = self._services[server.index][worker]
-        service.last_push = push
-        service.updates.append((started_ps, self._env.now))
+        if service.push is not None:
+            service.earlier.append((service.begun_ps, service.applied_ps))
+        service.push, service.begun_ps, service.applied_ps = push, started_ps, self._env.now
         applied = self._applied[server.index]
         applied[worker] += pushes
         if applied[worker] >= len(server.holds):
@@ -226,38 +229,54 @@ class Messages:
     def charge(self, rank: EventRank, answer: Delivery, since_ps: int) -> None:
         """Charge what the rank blocked for from ``since_ps`` until now."""
         total, clock = rank.total, since_ps
-        alone = queue = update = 0
-        push = answer.service.last_push if answer.service is not None else None
-        if push is not None and answer.service is not None:
+        alone = queue = 0
+        service = answer.service
+        push = service.push if service is not None else None
+        if service is not None and push is not None:
             # The push on its way, then waiting for the server, being applied, and held back.
-            own, shared = _pro_rata(push, clock)
-            alone += own
-            queue += shared
-            clock = max(clock, push.arrived_ps)
-            begun, applied = answer.service.updates[-1]
+            if push.arrived_ps > clock:
+                alone, queue = _pro_rata(push, clock)
+                clock = push.arrived_ps
+            begun, applied = service.begun_ps, service.applied_ps
             mine = 0
-            for start, end in answer.service.updates[:-1]:
+            for start, end in service.earlier:
                 mine += max(0, min(end, begun) - max(start, clock))
-            queue += max(0, begun - clock) - mine
-            mine += max(0, applied - max(clock, begun))
-            clock = max(clock, applied)
+            if begun > clock:
+                queue += begun - clock - mine
+                clock = begun
+            if applied > clock:
+                mine += applied - clock
+                clock = applied
             if push.local and answer.local:
-                update += mine
+                total[UPDATE] += mine
             else:
                 alone += mine
-                total[IN_TRANSFER] += sum([end - start for start, end in answer.service.updates])
-        total[WAIT] += max(0, answer.sent_ps - clock)
-        own, shared = _pro_rata(answer, max(clock, answer.sent_ps))
-        total[TRANSFER] += alone + own
-        total[QUEUE] += queue + shared
-        total[UPDATE] += update
+                total[IN_TRANSFER] += applied - begun
+                for start, end in service.earlier:
+                    total[IN_TRANSFER] += end - start
+        if answer.sent_ps > clock:
+            total[WAIT] += answer.sent_ps - clock
+            clock = answer.sent_ps
+        if answer.arrived_ps > clock:
+            own, shared = _pro_rata(answer, clock)
+            alone += own
+            queue += shared
+        total[TRANSFER] += alone
+        total[QUEUE] += queue
 
 
 def _pro_rata(delivery: Delivery, clock_ps: int) -> tuple[int, int]:
     """The rest of a message's way after ``clock_ps``, as what it takes alone and what sharing added."""
-    left = delivery.arrived_ps - max(clock_ps, delivery.sent_ps)
     took = delivery.arrived_ps - delivery.sent_ps
-    if left <= 0:
-        return 0, 0
+    left = delivery.arrived_ps - clock_ps
     own = min(left, left * delivery.alone_ps // took)
     return own, left - own
+
+
+def _wake_now(event: Event) -> None:
+    """Process an event at once: one turn of the event queue less a message, where nothing else is due now."""
+    event._ok = True
+    event._value = None
+    callbacks, event.callbacks = event.callbacks, None  # type: ignore[assignment]
+    for callback in callbacks:
+        callback(event)

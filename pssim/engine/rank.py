@@ -18,6 +18,11 @@ __all__ = ["EventRank"]
 class EventRank:
     """A worker (addresses 0 to world - 1) or a server (the addresses after them)."""
 
+    __slots__ = (
+        "_held", "_held_bytes", "_run", "ahead_ps", "blocked", "buckets", "computed_on", "holds", "index", "issued", "marks",
+        "name", "node", "row", "servers", "snapshots", "step", "total", "versions", "workers", "world",
+    )  # fmt: skip
+
     def __init__(
         self, run: _Events, index: int, *, node: int | None = None, holds: tuple[Bucket, ...] = ()
     ) -> None:
@@ -28,11 +33,16 @@ class EventRank:
         self.holds = holds
         self.node: int = job.placement.node_of_rank[index] if node is None else node
         self.buckets: Sequence[Bucket] = holds or job.workload.buckets
+        self._held = [bucket.index for bucket in self.buckets]
+        self._held_bytes = sum(bucket.size_bytes for bucket in self.buckets)
+        self.servers = range(job.ranks, job.ranks)
+        """The addresses of all servers."""
+        self.workers = range(job.ranks)
+        """The addresses of all workers."""
         self.name = f"server {index - job.ranks}" if holds else f"rank {index}"
         self.step = 0
-        self.actions = 0
         self.issued = 0
-        self.ended = False
+        self.ahead_ps = 0  # computed, but not slept off yet
         self.row: list[int] = []
         self.versions = [0] * len(job.workload.buckets)
         self.computed_on = self.versions[:]
@@ -40,16 +50,6 @@ class EventRank:
         self.marks: list[int] = []
         self.snapshots: list[tuple[int, ...]] = []
         self.blocked: tuple[str, Any, int] | None = None
-
-    @property
-    def workers(self) -> range:
-        """The addresses of all workers."""
-        return range(self.world)
-
-    @property
-    def servers(self) -> range:
-        """The addresses of all servers."""
-        return range(self.world, len(self._run.ranks))
 
     def server(self, bucket: Bucket) -> int:
         """The address of the server that holds ``bucket``."""
@@ -62,19 +62,24 @@ class EventRank:
     @property
     def weights(self) -> WeightsTag:
         """The weights this rank holds, each bucket with its version."""
-        held = self.holds or self.buckets
-        versions = tuple([(bucket.index, self.versions[bucket.index]) for bucket in held])
-        return WeightsTag(versions, sum([bucket.size_bytes for bucket in held]))
+        versions = self.versions
+        return WeightsTag(tuple([(index, versions[index]) for index in self._held]), self._held_bytes)
 
     def steps(self) -> Iterator[int]:
         """The steps to take; each ``next`` is the step boundary."""
         run = self._run
         for step in range(run.job.steps):
             self.step = step
-            self.actions = 0
-            self.marks.append(run.env.now)
+            self.marks.append(run.env.now + self.ahead_ps)
             self.snapshots.append(tuple(self.total))
             self.row = run.durations(self, step)
             yield step
-        self.marks.append(run.env.now)
+        self.marks.append(run.env.now + self.ahead_ps)
         self.snapshots.append(tuple(self.total))
+        # Where ranks run freely, a rank that has taken its steps keeps the servers and links as busy as
+        # before until the slowest rank has taken its own, so that every rank is measured among all.
+        run.finished(self)
+        while run.go_on:
+            self.step += 1
+            self.row = run.table.row(self.index, self.step)
+            yield self.step

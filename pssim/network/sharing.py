@@ -34,11 +34,19 @@ class SharedLink:
         self._through: list[tuple[int, int, Any]] = []
         self._serial = 0
 
-    def start(self, now_ps: int, route: Sequence[int], work_ps: int, item: Any) -> None:
-        """A message joins; ``route`` is not looked at, since there is one link."""
-        self._progress_to(now_ps)
+    def start(self, now_ps: int, route: Sequence[int], work_ps: int, item: Any) -> bool:
+        """A message joins; gives whether it may be through before all others.
+
+        ``route`` is not looked at, since there is one link.
+        """
+        through = self._through
+        if through:
+            self._virtual += ((now_ps - self._now) << _SHIFT) // len(through)
+        self._now = now_ps
         self._serial += 1
-        heappush(self._through, (self._virtual + (work_ps << _SHIFT), self._serial, item))
+        end = self._virtual + (work_ps << _SHIFT)
+        heappush(through, (end, self._serial, item))
+        return through[0][0] == end
 
     def next_change_ps(self) -> int | None:
         """When the next message is through if none joins."""
@@ -49,18 +57,16 @@ class SharedLink:
 
     def finish(self, now_ps: int) -> list[Any]:
         """The items of all messages that are through by ``now_ps``, in the order they got through."""
-        self._progress_to(now_ps)
+        through = self._through
+        if through:
+            self._virtual += ((now_ps - self._now) << _SHIFT) // len(through)
+        self._now = now_ps
         items = []
-        while self._through and self._through[0][0] <= self._virtual:
-            items.append(heappop(self._through)[2])
-        if not self._through:
+        while through and through[0][0] <= self._virtual:
+            items.append(heappop(through)[2])
+        if not through:
             self._virtual = 0
         return items
-
-    def _progress_to(self, now_ps: int) -> None:
-        if self._through:
-            self._virtual += ((now_ps - self._now) << _SHIFT) // len(self._through)
-        self._now = now_ps
 
 
 class MaxMinLinks:
@@ -74,14 +80,15 @@ class MaxMinLinks:
         self._route: dict[int, Sequence[int]] = {}
         self._item: dict[int, Any] = {}
 
-    def start(self, now_ps: int, route: Sequence[int], work_ps: int, item: Any) -> None:
-        """A message joins that uses every link of ``route``."""
+    def start(self, now_ps: int, route: Sequence[int], work_ps: int, item: Any) -> bool:
+        """A message joins that uses every link of ``route``; any may be sooner through by that."""
         self._progress_to(now_ps)
         self._serial += 1
         self._left[self._serial] = float(work_ps)
         self._route[self._serial] = route
         self._item[self._serial] = item
         self._rate = max_min_rates(self._route)
+        return True
 
     def next_change_ps(self) -> int | None:
         """When the next message is through if none joins."""
