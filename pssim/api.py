@@ -46,6 +46,7 @@ def run(
     def result(points: Iterable[Point], *, interrupted: bool) -> Result:
         manifest = manifest_of(
             scenario=loaded.name,
+            engine=engine,
             seed=loaded.scenario.training.seed,
             started=started,
             simulated_s=round(time.monotonic() - began_s, 3),

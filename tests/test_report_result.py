@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import pandas as pd
@@ -145,6 +147,20 @@ def test_an_interruption_keeps_what_is_finished(path):
 def test_run_stays_a_function():
     """Although there is a module of that name, imported by now."""
     assert callable(pssim.run)
+
+
+@pytest.mark.parametrize("by", ["file", "stdin"])
+def test_a_plain_script_can_run_a_scenario_on_all_cores(path, tmp_path, by):
+    """Without a guard around its main part, as people write them; also one that comes through a pipe."""
+    script = f"""
+import importlib, pssim
+importlib.import_module("pssim.run")._WORTH_A_POOL_S = -1.0
+print(len(pssim.run({str(path)!r}).rows))
+"""
+    (tmp_path / "script.py").write_text(script)
+    command = [sys.executable, str(tmp_path / "script.py") if by == "file" else "-"]
+    done = subprocess.run(command, input=script, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout, done.stderr) == ("4\n", "")
 
 
 def test_notes_are_kept_once_and_warnings_name_the_rows(path):

@@ -22,15 +22,17 @@ _VERSIONS = ("pssim", "numpy", "scipy", "simpy", "pandas", "matplotlib", "pydant
 def manifest_of(
     *,
     scenario: str,
+    engine: str,
     seed: int,
     started: datetime,
     simulated_s: float,
     interrupted: bool = False,
     command: Sequence[str] | None = None,
 ) -> dict[str, Any]:
-    """The manifest of a run of ``scenario`` that began at ``started`` and simulated for so many seconds."""
+    """The manifest of a run of ``scenario``, for which ``engine`` was asked, begun at ``started``."""
     return {
         "scenario": scenario,
+        "engine": engine,
         "seed": seed,
         "command": list(sys.argv if command is None else command),
         "versions": {"python": platform.python_version(), **{name: _version(name) for name in _VERSIONS}},

@@ -23,7 +23,7 @@ __all__ = ["breakdown_figure", "efficiency_figure", "image_bytes"]
 
 # Okabe and Ito's palette: distinct with every common form of colour blindness.
 _SCHEME_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")  # one more, so that no pair repeats for long
 
 # Grey for what has to be, colour for what is lost; luminance differs too, for print.
 _PART_LOOKS = {
@@ -83,12 +83,13 @@ def efficiency_figure(rows: Sequence[Row], *, title: str) -> Figure:
         figure = Figure(figsize=(7.0, 3.9), layout="constrained")
         axes = figure.add_subplot()
         axes.axhline(1.0, color="#9AA3AD", linewidth=0.8, zorder=1)
-        for (scheme, analytic), series in _series(drawn).items():
+        for place, ((scheme, analytic), series) in enumerate(_series(drawn).items()):
             colour, marker = colours[scheme]
+            width = max(7.5 - place, 4)  # so that equal lines show below each other
             (line,) = axes.plot(
                 [_number(row[size]) for row in series],
                 [_number(row["efficiency"]) for row in series],
-                color=colour, marker=marker, markersize=4.5, label=_name(scheme, analytic), zorder=3,
+                color=colour, marker=marker, markersize=width, label=_name(scheme, analytic), zorder=3,
             )
             if analytic:
                 line.set(linestyle="--", linewidth=1.0, marker="")
@@ -148,13 +149,13 @@ def breakdown_figure(rows: Sequence[Row], *, title: str) -> Figure:
     down = max(math.ceil(len(panels) / across), 1)
     shown = [part for part in PARTS if any(row[part] for row in whole)]
     with _style():
-        figure = Figure(figsize=(max(1.6 + 2.1 * across, 5.0), 0.8 + 2.6 * down), layout="constrained")
+        figure = Figure(figsize=(max(1.6 + 2.1 * across, 5.0), 0.8 + 2.7 * down), layout="constrained")
         grid = figure.subplots(down, across, sharey=True, squeeze=False)
         for axes in grid.flat[len(panels) :]:
             axes.set_axis_off()
         for axes, (key, bars) in zip(grid.flat, panels.items(), strict=False):
             _panel(axes, bars, shown, size)
-            axes.set_title(_name(*key), loc="left", pad=32)
+            axes.set_title(_name(*key), loc="left", pad=38)
         for axes in grid[:, 0]:
             axes.set_ylabel("share of the step")
         _title(figure, title, 30 * across + 20)

@@ -329,8 +329,8 @@ _ALL = (
         name="step_bound_low_s",
         unit="s",
         definition=(
-            "Step time that a simulation of this row can never fall below; analytic rows only, where "
-            "no exact closed form exists."
+            "Lower bound of the expected step, which a simulation of this row does not fall below; analytic "
+            "rows only, and equal to step_s where the closed form is exact."
         ),
         formula="see the scheme's closed form",
     ),
@@ -338,8 +338,8 @@ _ALL = (
         name="step_bound_high_s",
         unit="s",
         definition=(
-            "Step time that a simulation of this row can never exceed; analytic rows only, where no "
-            "exact closed form exists."
+            "Upper bound of the expected step, which a simulation of this row does not exceed; analytic "
+            "rows only, and equal to step_s where the closed form is exact."
         ),
         formula="see the scheme's closed form",
     ),
