@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from pssim.catalogue import find_profile
 from pssim.torch.models.resnet import ResNet, resnet50
 from pssim.torch.watch import Watch
+from pssim.workload import build_step, load_profile
 from pssim.workload.buckets import bucket_ranges
 
 # The only use of the fake process group, which torch keeps for its own tests: collectives of any
@@ -34,7 +36,9 @@ def process_group() -> Iterator[None]:
     dist.destroy_process_group()
 
 
-def buckets_of_ddp(model: nn.Module, samples: Tensor, cap_bytes: int | None) -> list[tuple[int, int, int]]:
+def buckets_of_ddp(
+    model: nn.Module, samples: Tensor, cap_bytes: int | None, micro_batches: int = 1
+) -> list[tuple[int, int, int]]:
     """(index, bytes, gradients) of every bucket that DDP reduces in iteration 1, in that order."""
     seen: list[tuple[int, int, int]] = []
 
@@ -50,6 +54,10 @@ def buckets_of_ddp(model: nn.Module, samples: Tensor, cap_bytes: int | None) -> 
     parallel.register_comm_hook(None, hook)
     for _ in range(2):
         seen.clear()
+        with parallel.no_sync():
+            for _ in range(micro_batches - 1):
+                parallel(samples).sum().backward()
+            assert seen == []
         parallel(samples).sum().backward()
     return seen
 
@@ -78,14 +86,14 @@ def check(model: Model, samples: Tensor, cap_bytes: int | None) -> list[tuple[in
     return theirs
 
 
-CAPS = [None, MIB, 5 * MIB, 25 * MIB, 1000 * MIB]
-
-
-@pytest.mark.parametrize("cap_bytes", CAPS)
+@pytest.mark.parametrize("cap_bytes", [None, MIB, 5 * MIB, 25 * MIB, 1000 * MIB])
 def test_resnet50(cap_bytes: int | None) -> None:
-    """The buckets of ResNet-50 are DDP's, for every cap."""
-    buckets = check(resnet50, torch.zeros(2, 3, 32, 32), cap_bytes)
-    assert sum(size for _, size, _ in buckets) == 4 * 25_557_032
+    """What a scenario gets from the measured profile is what DDP does with the model, at every cap."""
+    profile = load_profile(find_profile("resnet50"))
+    step = build_step(profile, batch=32, bucket_cap_bytes=cap_bytes)
+    assert [(bucket.index, bucket.size_bytes, bucket.tensors) for bucket in step.buckets] == buckets_of_ddp(
+        resnet50(), torch.zeros(2, 3, 32, 32), cap_bytes
+    )
 
 
 def test_an_unset_cap_is_not_a_cap_of_25_mib() -> None:
@@ -102,6 +110,15 @@ def test_an_unset_cap_is_not_a_cap_of_25_mib() -> None:
 def test_small_resnet(cap_bytes: int | None) -> None:
     """Residual blocks, some with a convolution on the shortcut, in buckets down to one gradient each."""
     check(lambda: ResNet((1, 2, 1, 1), width=8, classes=10), torch.zeros(2, 3, 32, 32), cap_bytes)
+
+
+def test_accumulated_gradients_are_reduced_once_in_the_same_buckets() -> None:
+    """Nothing is sent during all micro-batches but the last, and the last sends what one alone would."""
+    samples = torch.zeros(2, 3, 32, 32)
+    once, thrice = (
+        buckets_of_ddp(ResNet((1, 1, 1, 1), width=8), samples, 100_000, count) for count in (1, 3)
+    )
+    assert thrice == once
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
