@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import inf, sqrt
+from math import inf, log, sqrt
 
 from pssim.program import NoClosedForm, ServerCosts, StepCosts
 
@@ -103,15 +103,17 @@ def finish_times(
             left[following] = transfer[following]
             following += 1
         changes = list(kept)
+        least = min(left.values(), default=0.0)
+        through = now + least * len(left)
         if left:
-            changes.append(now + min(left.values()) * len(left))
+            changes.append(through)
         if following < len(ready) and ready[following] > now:
             changes.append(ready[following])
         change = min(changes)
         if left:
-            least = min(left.values())
-            done = (change - now) / len(left)
-            finished = [index for index in left if left[index] == least] if done >= least else []
+            # Whether one is through is decided by which change this is, never by what rounding leaves of it.
+            finished = [index for index in left if left[index] == least] if change == through else []
+            done = least if finished else (change - now) / len(left)
             left = {index: rest - done for index, rest in left.items() if index not in finished}
             for index in finished:
                 ends[index] = change + latency[index]
@@ -130,15 +132,20 @@ def delayed_all_reduce(costs: StepCosts, *, delay: int, overlap: bool) -> Triple
     - compute and update follow each other:  compute + update, over 1 step;
     - collectives follow each other on their channel:  the sum of what they hold it, over 1 step;
     - a step's bucket b, then its buckets up to j on the channel, must be through before the update
-      ``delay`` steps later:  ready_b + held_b + ... + held_j + tail_j + update, over delay + 1 steps.
+      ``delay`` steps later:  ready_b + held_b + ... + held_j + tail_j + update, over delay + 1 steps;
+    - so must the next step's bucket j < b, behind b on the channel, over delay + 2 steps: this binds
+      only where the latency of j, which the channel is not held for, is longer than b's.
 
-    Delay 0 with the last line is synchronous training.  With jitter that is exact in expectation for
+    Delay 0 with the third line is synchronous training.  With jitter that is exact in expectation for
     delay 0 (all ranks start together, so only the slowest factor counts).  For a larger delay the
-    slowest rank's mean pace is a lower bound, delay 0 an upper one, and the approximation takes the
-    slowest mean over m steps, m = delay + 1 - communication/compute: as many steps as a rank may
-    fall behind before the others feel it.
+    slowest rank's mean pace is a lower bound and delay 0 an upper one.  In between, an approximation:
+    ranks diffuse apart, but none can be further ahead of the slowest than the slack
+    W = delay (compute + update) - (communication after backward).  Seen from that limit, which moves
+    with drift v, they are a reflected random walk with an exponential profile exp(-2 v x / sigma^2);
+    the slowest of N is where N times that is 1, so v = sigma^2 ln N / (2 W) a step, with sigma^2 the
+    variance of a rank's compute time from step to step.
     """
-    if delay and costs.channel_width > 1 and len(costs.ready_s) > 1:
+    if delay and costs.channel_width > 1 and costs.ranks > 1:
         raise NoClosedForm("a delay with several collectives at once on the channel has no closed form")
     compute = costs.ready_s[-1]
     synchronous = _synchronous(costs, overlap)
@@ -151,17 +158,20 @@ def delayed_all_reduce(costs: StepCosts, *, delay: int, overlap: bool) -> Triple
         for t, latency in zip(costs.transfer_s, costs.latency_s, strict=True)
     ]
 
+    uneven = overlap and not costs.holds_completion and len(set(costs.latency_s)) > 1
+
     def pace(factor: float) -> float:
         own = factor * compute + costs.update_s
-        return max(own, sum(held), synchronous(factor) / (delay + 1))
+        behind = _behind_the_step_before(costs, held, factor) / (delay + 2) if uneven else 0.0
+        return max(own, sum(held), synchronous(factor) / (delay + 1), behind)
 
-    jittered = costs.slowest_of(1.0)
     low = costs.slowest_of(inf).mean_of(pace)
-    high = max(low, jittered.mean_of(synchronous))
-    communication = synchronous(1.0) - costs.update_s - compute if overlap else sum(held)
-    slack = delay + 1 - min(1.0, max(0.0, communication) / compute if compute else 1.0)
-    approximation = costs.slowest_of(max(1.0, slack)).mean_of(pace)
-    return min(max(approximation, low), high), low, high
+    high = max(low, costs.slowest_of(1.0).mean_of(synchronous))
+    slack = delay * (compute + costs.update_s) - (synchronous(1.0) - costs.update_s - compute)
+    if slack <= 0.0 or compute == 0.0:
+        return high, low, high
+    drift = costs.variance_per_step * log(costs.ranks) * compute / (2.0 * slack)
+    return min(max(pace(1.0 + drift), low), high), low, high
 
 
 def _synchronous(costs: StepCosts, overlap: bool) -> Callable[[float], float]:
@@ -239,7 +249,7 @@ def _pushes(servers: ServerCosts) -> list[list[float]]:
 
 
 def _alone(costs: StepCosts, servers: ServerCosts, *, local: frozenset[int]) -> float:
-    """The step of a worker that has links and servers to itself; servers in ``local`` cost no communication."""
+    """The step of a worker that has all to itself; servers in ``local`` cost no communication."""
     compute, latency = costs.ready_s[-1], servers.latency_s
     away = [index for index, server in enumerate(servers.bucket_server) if server not in local]
     through = _shared(
@@ -266,18 +276,20 @@ def _shared(starts: Sequence[float], work: Sequence[float]) -> list[float]:
     now = 0.0
     while coming or left:
         if not left:
-            now = max(now, starts[coming[0]])
+            now = starts[coming[0]]
         while coming and starts[coming[0]] <= now:
-            left[coming[0]] = work[coming.pop(0)]
-        next_end = now + min(left.values()) * len(left)
-        until = min(next_end, starts[coming[0]]) if coming else next_end
-        done = (until - now) / len(left)
+            left[coming[0]] = work[coming[0]]
+            del coming[0]
         least = min(left.values())
-        for index in list(left):
-            left[index] -= done
-            if until == next_end and left[index] <= least - done:
+        until = now + least * len(left)
+        if coming and starts[coming[0]] < until:
+            until = starts[coming[0]]
+            done = (until - now) / len(left)
+            left = {index: rest - done for index, rest in left.items()}
+        else:
+            for index in [index for index, rest in left.items() if rest == least]:
                 ends[index] = until
                 del left[index]
+            left = {index: rest - least for index, rest in left.items()}
         now = until
     return ends
-
