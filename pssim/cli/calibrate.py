@@ -88,6 +88,8 @@ def model(
         raise OutputError(f"{path} is there already: give --force to replace it, or another --out")
     if not path.parent.is_dir():
         raise OutputError(f"{path} cannot be written: there is no directory {path.parent}")
+    if not os.access(path.parent, os.W_OK):
+        raise OutputError(f"{path} cannot be written: the directory {path.parent} is read-only for you")
 
     from pssim.workload.profile import save_profile
 
