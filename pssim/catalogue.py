@@ -115,5 +115,5 @@ def _siblings(kind: _Kind, path: Path) -> list[Path]:
 def _near(name: str, names: list[str]) -> str:
     """The names that resemble this one, else those that begin with it."""
     beginning = [other for other in names if name and other.startswith(name)]
-    near = get_close_matches(name, names, n=3) or beginning[:3]
+    near = get_close_matches(name, names, n=3, cutoff=0.75) or beginning[:3]
     return f"; did you mean {' or '.join(repr(other) for other in near)}?" if near else ""

@@ -142,9 +142,9 @@ def _float(value: object, wanted: _Dimension, zero_allowed: bool) -> float:
 def _exact(value: object, wanted: _Dimension, zero_allowed: bool) -> Fraction:
     must = f"must be {wanted.what} with a unit, such as {wanted.example!r}"
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        if not math.isfinite(value):
+        if isinstance(value, float) and not math.isfinite(value):
             raise UnitError(f"must be {wanted.what} that is finite, it is {quote(value)}")
-        raise UnitError(f"{must}, it is {quote(value)}; {_guess(repr(value), wanted)}")
+        raise UnitError(f"{must}, it is {quote(value)}; {_guess(quote(value), wanted)}")
     if not isinstance(value, str):
         raise UnitError(f"{must}, it is {quote(value)}")
     text = value.strip()

@@ -123,6 +123,7 @@ def test_a_misspelt_unit_gets_a_near_match(parse, text, message):
         "-inf GB/s",
         math.nan,
         math.inf,
+        10**400,
         "1e400 GB/s",
         "1e999999999 GB/s",
         "1e-999999999 B/s",

@@ -102,6 +102,7 @@ def main(args: Sequence[str] | None = None) -> int:
 
 
 def _run(args: Sequence[str] | None) -> int:
+    stdout = sys.stdout
     try:
         result = pssim.main(args=args, prog_name="pssim", standalone_mode=False)
     except click.exceptions.Abort:  # which is what click makes of Ctrl-C
@@ -118,6 +119,8 @@ def _run(args: Sequence[str] | None) -> int:
     except BrokenPipeError:
         raise
     except SystemExit as stop:
+        if sys.stdout is not stdout:  # a broken pipe, of which click makes another stream and an exit with 1
+            raise BrokenPipeError from stop
         return _code(stop)
     except Exception as error:
         return _defect(error)

@@ -94,13 +94,14 @@ def _global_batch(workload: Workload, cluster: Cluster, training: Training) -> I
     uneven = [count for count, part in zip(ranks, parts, strict=True) if batch % part]
     if not uneven:
         return
-    culprits = ", ".join(map(str, uneven[:4])) + (", ..." if len(uneven) > 4 else "")
+    culprits = ", ".join(f"{count} x {accumulation}" for count in uneven[:4])
+    culprits += ", ..." if len(uneven) > 4 else ""
     each = lcm(*parts)
     nearest = max(1, (batch + each // 2) // each) * each
     yield (
         ("training", "global_batch"),
-        f"must be a multiple of ranks x accumulation_steps at every size, it is {batch}, which is none of "
-        f"{culprits} x {accumulation}" + (f"; did you mean {nearest}?" if nearest <= 4 * batch else ""),
+        f"must be a multiple of ranks x accumulation_steps at every size, it is {batch}, which is no "
+        f"multiple of {culprits}" + (f"; did you mean {nearest}?" if nearest <= 4 * batch else ""),
     )
 
 

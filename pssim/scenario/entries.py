@@ -90,7 +90,7 @@ def choose(origin: Origin, chosen: list[Chosen], text: str) -> tuple[list[Chosen
         inherited = {key: getattr(alike[0], key) for key in _OWN} if alike else {}
         picked.append({"name": name, **{k: v for k, v in inherited.items() if v is not None}, **options})
     result = _renumbered(origin, picked, faults)
-    return result, faults + _repeated(result)
+    return result, faults + [replace(fault, option="--scheme") for fault in _repeated(result)]
 
 
 def _renumbered(origin: Origin, picked: list[Chosen | dict[str, Any]], faults: list[Fault]) -> list[Chosen]:

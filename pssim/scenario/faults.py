@@ -98,10 +98,10 @@ def _message(
         "tuple_type": "a list",
         "list_type": "a list",
         "too_short": "a list that is not empty",
-        "greater_than": f"greater than {context.get('gt')}",
-        "greater_than_equal": f"{context.get('ge')} or more",
-        "less_than": f"less than {context.get('lt')}",
-        "less_than_equal": f"{context.get('le')} or less",
+        "greater_than": f"greater than {_short(context.get('gt'))}",
+        "greater_than_equal": f"{_short(context.get('ge'))} or more",
+        "less_than": f"less than {_short(context.get('lt'))}",
+        "less_than_equal": f"{_short(context.get('le'))} or less",
         "literal_error": f"{context.get('expected')}",
         "enum": f"{context.get('expected')}",
     }.get(kind)
@@ -115,6 +115,11 @@ def _message(
     elif kind == "tuple_type" and isinstance(value, int) and not isinstance(value, bool):
         hint = f"; did you mean [{value}]?"
     return f"must be {must}, it is {quote(value)}{hint}"
+
+
+def _short(bound: object) -> str:
+    """A bound without the decimals that say nothing."""
+    return str(int(bound)) if isinstance(bound, float) and bound.is_integer() else str(bound)
 
 
 def _unknown_key(path: KeyPath, tables: dict[KeyPath, tuple[str, ...]]) -> str:

@@ -85,6 +85,7 @@ def load(
         message = f"must be one of {', '.join(ENGINES)}, it is {engine!r}{near(engine, ENGINES)}"
         faults.append(Fault((), message, "--engine"))
 
+    faults += _setting_faults(origin.raw)
     chosen: list[Chosen] = []
     if origin.is_given(("scheme",)) or schemes is None:
         chosen, found = read_entries(origin, folder)
@@ -92,8 +93,6 @@ def load(
     if schemes is not None and (chosen or not origin.is_given(("scheme",))):
         chosen, found = choose(origin, chosen, schemes)
         faults += found
-
-    faults += _setting_faults(origin.raw)
     workload, cluster, training = (
         _section(Workload, origin.raw.get("workload")),
         _section(Cluster, origin.raw.get("cluster")),

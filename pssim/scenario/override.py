@@ -45,10 +45,12 @@ def put(origin: Origin, path: KeyPath, value: object, option: str) -> None:
         if isinstance(around, dict) and key not in around:
             around[key] = {}
             origin.marks[path[:depth]] = Mark(option=option)
+        if not _has_place_for(around, key):
+            return
         around = around[key]
-        if not isinstance(around, (dict, list)):
-            return  # the section is no table, which is a fault of its own
     last = path[-1]
+    if not _has_place_for(around, last):
+        return  # the section is no table, which is a fault of its own
     origin.forget(path)
     if value is None:
         if isinstance(around, dict):
@@ -60,6 +62,10 @@ def put(origin: Origin, path: KeyPath, value: object, option: str) -> None:
     if other is not None and not origin.marks.get(("training", other), Mark()).option:
         around.pop(other, None)
         origin.forget(("training", other))
+
+
+def _has_place_for(around: object, key: str | int) -> bool:
+    return isinstance(around, list) if isinstance(key, int) else isinstance(around, dict)
 
 
 def _resolve(raw: dict[str, Any], keys: list[str]) -> tuple[KeyPath, object]:
