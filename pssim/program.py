@@ -266,6 +266,11 @@ class ServerCosts:
 class Expectation(Protocol):
     """A random factor, as far as closed forms need it."""
 
+    @property
+    def mean(self) -> float:
+        """The expected factor."""
+        ...
+
     def mean_of(self, function: Callable[[float], float]) -> float:
         """The expected value of ``function`` of the factor."""
         ...
@@ -289,6 +294,8 @@ class StepCosts:
     channel_width: int
     holds_completion: bool
     slowest_of: Callable[[float], Expectation]
+    variance_per_step: float = 0.0
+    """Variance from step to step of a rank's jitter factor, whose mean is 1."""
     servers: ServerCosts | None = None
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, field
 from multiprocessing import get_context
+from types import ModuleType
 from typing import TYPE_CHECKING, Literal
 
 from pssim.engine import analytic, events, vector
@@ -256,8 +258,14 @@ def _in_pool(loaded: Loaded, tasks: list[_Task], engine: str, done: _Done, proce
     """Run tasks in several processes, the largest sizes first so that they end together."""
     ordered = sorted(tasks, key=lambda task: -task.size)
     pool = ProcessPoolExecutor(
-        min(processes, len(tasks)), mp_context=get_context("spawn"), initializer=_start_worker, initargs=(loaded,)
+        min(processes, len(tasks)),
+        mp_context=get_context("spawn"),
+        initializer=_start_worker,
+        initargs=(loaded,),
     )
+    # A spawned process imports its parent's main module again: a plain script would start over.
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
     try:
         running: dict[Future[tuple[Record, str | None]], _Task] = {}
         waiting = iter(ordered)
@@ -274,8 +282,10 @@ def _in_pool(loaded: Loaded, tasks: list[_Task], engine: str, done: _Done, proce
         for process in list((pool._processes or {}).values()):
             process.terminate()
         raise
+    finally:
+        sys.modules["__main__"] = main
     pool.shutdown()
 
 
 def _first(tasks: Iterator[_Task], count: int) -> list[_Task]:
-    return [task for task, _ in zip(tasks, range(count), strict=False)]
+    return [task for _, task in zip(range(count), tasks, strict=False)]

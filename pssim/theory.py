@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import inf, log, sqrt
 
 from pssim.program import NoClosedForm, ServerCosts, StepCosts
@@ -15,6 +15,9 @@ from pssim.program import NoClosedForm, ServerCosts, StepCosts
 __all__ = ["Slowest", "delayed_all_reduce", "finish_times", "parameter_server", "slowest_factor"]
 
 Triple = tuple[float, float, float]
+
+# Lengths of the blocks that the approximation for delayed schemes chooses from.
+_BLOCKS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512, 1024, 4096)
 
 
 # --------------------------------------------------------------------------- the slowest of many ranks
@@ -26,6 +29,11 @@ class Slowest:
 
     values: tuple[float, ...]
     probabilities: tuple[float, ...]
+
+    @cached_property
+    def mean(self) -> float:
+        """The expected factor."""
+        return self.mean_of(lambda factor: factor)
 
     def mean_of(self, function: Callable[[float], float]) -> float:
         """The expected value of ``function`` of the factor."""
@@ -137,13 +145,15 @@ def delayed_all_reduce(costs: StepCosts, *, delay: int, overlap: bool) -> Triple
       only where the latency of j, which the channel is not held for, is longer than b's.
 
     Delay 0 with the third line is synchronous training.  With jitter that is exact in expectation for
-    delay 0 (all ranks start together, so only the slowest factor counts).  For a larger delay the
-    slowest rank's mean pace is a lower bound and delay 0 an upper one.  In between, an approximation:
-    ranks diffuse apart, but none can be further ahead of the slowest than the slack
-    W = delay (compute + update) - (communication after backward).  Seen from that limit, which moves
-    with drift v, they are a reflected random walk with an exponential profile exp(-2 v x / sigma^2);
-    the slowest of N is where N times that is 1, so v = sigma^2 ln N / (2 W) a step, with sigma^2 the
-    variance of a rank's compute time from step to step.
+    delay 0 (all ranks start together, so only the slowest factor counts).  For a larger delay, every
+    path through the constraints gives a lower bound.  Two are taken as the bound: to stay on the
+    slowest rank (its mean pace), and to change after every step to the rank that is slowest then,
+    which takes a synchronous step and skips ``delay`` others.  Delay 0 is an upper bound.  The
+    approximation is the largest of two estimates.  One is the best path between those two: m steps on
+    the rank that is slowest over those m, then on to the next such.  The other sees ranks as random
+    walks that cannot get further ahead of the slowest than the slack W = delay (compute + update) -
+    communication after backward: seen from that limit, which drifts with v a step, their profile is
+    exp(-2 v x / sigma^2), and the slowest of N is where N times that is 1, so v = sigma^2 ln N / (2 W).
     """
     if delay and costs.channel_width > 1 and costs.ranks > 1:
         raise NoClosedForm("a delay with several collectives at once on the channel has no closed form")
@@ -165,23 +175,22 @@ def delayed_all_reduce(costs: StepCosts, *, delay: int, overlap: bool) -> Triple
         behind = _behind_the_step_before(costs, held, factor) / (delay + 2) if uneven else 0.0
         return max(own, sum(held), synchronous(factor) / (delay + 1), behind)
 
-    low = costs.slowest_of(inf).mean_of(pace)
-    high = max(low, costs.slowest_of(1.0).mean_of(synchronous))
-    slack = delay * (compute + costs.update_s) - (synchronous(1.0) - costs.update_s - compute)
-    if slack <= 0.0 or compute == 0.0:
-        return high, low, high
-    drift = costs.variance_per_step * log(costs.ranks) * compute / (2.0 * slack)
-    return min(max(pace(1.0 + drift), low), high), low, high
+    jittered = costs.slowest_of(1.0)
+    low = max(costs.slowest_of(inf).mean_of(pace), synchronous(jittered.mean) / (delay + 1))
+    high = max(low, jittered.mean_of(synchronous))
 
+    def blocks(steps: int) -> float:
+        factor = costs.slowest_of(steps).mean
+        return ((steps - 1) * (factor * compute + costs.update_s) + synchronous(factor)) / (steps + delay)
 
-def _behind_the_step_before(costs: StepCosts, held: Sequence[float], factor: float) -> float:
-    """The longest way from a step's bucket b to the update with the next step's bucket j < b."""
-    longest, tail = 0.0, -inf
-    for index in range(1, len(held)):
-        # The largest of latency_j less what is held between j and b, over all j < b.
-        tail = max(tail - held[index - 1], costs.latency_s[index - 1])
-        longest = max(longest, factor * costs.ready_s[index] + tail)
-    return sum(held) + longest + costs.update_s
+    approximation = low
+    if costs.variance_per_step > 0.0 and costs.ranks > 1 and compute > 0.0:
+        slack = delay * (compute + costs.update_s) - (synchronous(1.0) - costs.update_s - compute)
+        # Below this slack a single step, not a drift, takes a rank across it.
+        least = sqrt(costs.variance_per_step * log(costs.ranks) / 2.0) * compute
+        drift = costs.variance_per_step * log(costs.ranks) * compute / (2.0 * max(slack, least))
+        approximation = max([low, pace(1.0 + drift), *map(blocks, _BLOCKS)])
+    return min(approximation, high), low, high
 
 
 def _synchronous(costs: StepCosts, overlap: bool) -> Callable[[float], float]:
@@ -222,7 +231,7 @@ def parameter_server(costs: StepCosts, *, bound: int | None) -> Triple:
         for server, workers in enumerate(servers.local)
         if workers
     ]
-    jitterless = costs.slowest_of(1.0).mean_of(lambda factor: factor) == 1.0
+    jitterless = costs.slowest_of(1.0).mean == 1.0
     if ranks == 1 and jitterless:
         alone = alone_local[0] if alone_local else remote_alone
         return alone, alone, alone
@@ -243,10 +252,10 @@ def parameter_server(costs: StepCosts, *, bound: int | None) -> Triple:
     if not local_counts:
         low = max(low, remote_alone)
     high = longest_way + ranks * sum(servers.serve_s)
-    slowest = costs.slowest_of(inf).mean_of(lambda factor: factor)
+    slowest = costs.slowest_of(inf).mean
     high += (slowest - 1.0) * compute
     if bound is not None and not jitterless:
-        high += (costs.slowest_of(1.0).mean_of(lambda factor: factor) - 1.0) * compute
+        high += (costs.slowest_of(1.0).mean - 1.0) * compute
     return low, low, max(low, high)
 
 

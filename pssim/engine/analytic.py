@@ -83,6 +83,7 @@ def step_costs(job: Job) -> StepCosts:
         channel_width=job.network.channel_width,
         holds_completion=job.network.holds_completion,
         slowest_of=slowest_of,
+        variance_per_step=(1 + job.jitter.jitter.node**2) * (1 + job.jitter.jitter.independent**2) - 1,
         servers=_server_costs(job) if job.server_nodes else None,
     )
 

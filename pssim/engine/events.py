@@ -13,15 +13,17 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 import numpy as np
-from simpy import Environment, Event
+from simpy import Event
 from simpy.events import Timeout
 
 from pssim.engine.clock import ComputeTable, to_ps
+from pssim.engine.environment import PicosecondEnvironment
 from pssim.engine.guard import (
     ACTIONS_A_STEP,
     NotLockStep,
     ended_early,
     failed,
+    misused,
     not_a_gradient,
     not_an_action,
     too_many_actions,
@@ -48,6 +50,8 @@ from pssim.program import Wait as WaitAction
 __all__ = ["Collective", "simulate"]
 
 _PAYLOAD = (Tag, WeightsTag)
+# A rank that goes on for so long while no other comes to a boundary waits for one that hangs.
+_STEPS_WITHOUT_THE_SLOWEST = 100_000
 
 
 class Collective(Operation):
@@ -55,7 +59,7 @@ class Collective(Operation):
 
     __slots__ = ("arrived", "arrived_sum_ps", "done", "index", "issuer", "size_bytes", "step")
 
-    def __init__(self, env: Environment, index: int, issuer: EventRank, size_bytes: int, job: Job) -> None:
+    def __init__(self, env: PicosecondEnvironment, index: int, issuer: EventRank, size_bytes: int, job: Job) -> None:
         cost = job.all_reduce(size_bytes)
         super().__init__(to_ps(cost.transfer_s), to_ps(cost.latency_s))
         self.index = index
@@ -72,7 +76,7 @@ class _Events:
 
     def __init__(self, job: Job) -> None:
         self.job = job
-        self.env = Environment(initial_time=0)
+        self.env = PicosecondEnvironment()
         self.table = ComputeTable(job.segments_s, job.jitter)
         self.rows: dict[int, tuple[list[list[int]], int]] = {}  # step -> durations by rank, ranks to come
         self.channel = Channel(job.network.channel_width, job.network.holds_completion)
@@ -98,6 +102,7 @@ class _Events:
         self.tags = [Tag(bucket.index, bucket.size_bytes, 0) for bucket in job.workload.buckets]
         self.running = job.ranks
         self.go_on = False
+        self.marks = self.marks_seen = self.seen_at = 0
         self.free_running = False
         self.clock_gap_max: int | None = None
         self.done = Event(self.env)
@@ -114,6 +119,16 @@ class _Events:
         else:
             self.rows[step] = (rows, to_come - 1)
         return rows[rank.index]
+
+    def marked(self, rank: EventRank) -> None:
+        """A rank that goes on has come to a boundary again: has the slowest moved at all since?
+
+        Raise StalledError if not, in so many steps that it never will.
+        """
+        if self.marks != self.marks_seen:
+            self.marks_seen, self.seen_at = self.marks, rank.step
+        elif rank.step - self.seen_at > _STEPS_WITHOUT_THE_SLOWEST:
+            raise stalled(self.job.scheme, self.ranks, self.job.ranks, self.env.now)
 
     def finished(self, rank: EventRank) -> None:
         """A rank has taken its steps; the run ends when the last one has, at the time of its last mark."""
@@ -195,95 +210,101 @@ class _Events:
         # advance(), written out here: it is called once an action.
         send, actions, step = program.send, 0, -1
         result: Any = None
-        while True:
-            try:
-                action = send(result)
-            except StopIteration:
-                break
-            except (PssimError, NotLockStep):
-                raise
-            except Exception as error:
-                raise failed(scheme, error) from error
-            result = None
-            if step != rank.step:
-                step, actions = rank.step, 0
-            actions += 1
-            if actions > ACTIONS_A_STEP and not serving:
-                raise too_many_actions(scheme, rank.name, step)
-            kind = type(action)
-            if kind is Backward:
-                bucket = action.bucket
-                index = bucket.index
-                duration = rank.row[index + 1]
-                total[COMPUTE] += duration
-                rank.ahead_ps += duration
-                version = rank.computed_on[index]
-                result = tags[index]
-                if result.version != version:
-                    result = tags[index] = Tag(index, bucket.size_bytes, version)
-                continue
-            if kind is Forward:
-                rank.computed_on = rank.versions[:]
-                duration = rank.row[0]
-                total[COMPUTE] += duration
-                rank.ahead_ps += duration
-                continue
-            if kind is Update and not serving:
-                cost = self._update(rank, action.gradients)
-                total[UPDATE] += cost
-                rank.ahead_ps += cost
-                continue
-            if rank.ahead_ps:
-                ahead, rank.ahead_ps = rank.ahead_ps, 0
-                yield timeout(env, ahead)
-            if kind is AllReduce:
-                result = self.issue(rank, action.value)
-            elif kind is WaitAction:
-                handles = action.handles
-                since = env.now
-                # The last ones first: by then the others have mostly ended too, and need no waking up.
-                for collective, _ in reversed(handles):
-                    if collective.end_ps is None or collective.end_ps > env.now:
-                        rank.blocked = ("wait", collective, since)
-                        yield collective.done
-                        rank.blocked = None
-                self._charge_wait(total, handles, since)
-                result = tuple([value for _, value in handles])
-            elif kind is Send:
-                self._send(rank, action)
-            elif kind is Receive:
-                since = env.now
-                delivery = messages.take(rank, action.source)
-                if delivery is None:
-                    rank.blocked = ("receive", action.source, since)
-                    yield messages.arrival(rank, action.source)
-                    rank.blocked = None
-                    delivery = messages.take(rank, action.source, settled=True)
-                    assert delivery is not None
-                if not serving:
-                    self.free_running = True
-                    messages.charge(rank, delivery, since)
-                result = Message(delivery.source.index, delivery.value)
-            elif kind is Update:
-                since = env.now
-                cost = self._update(rank, action.gradients)
-                if cost:
-                    yield timeout(env, cost)
-                messages.updated(rank, since, len(action.gradients))
-            elif kind is Load:
-                versions = rank.versions
-                for index, version in action.weights.versions:
-                    versions[index] = version
-            elif kind is Compute:
-                if serving:
-                    rank.ahead_ps += to_ps(action.cost_s)
-                else:
-                    duration = int(self.table.extra(action.cost_s, rank.step)[rank.index])
+        action: Any = None
+        try:
+            while True:
+                try:
+                    action = send(result)
+                except StopIteration:
+                    break
+                except (PssimError, NotLockStep):
+                    raise
+                except Exception as error:
+                    raise failed(scheme, error) from error
+                result = None
+                if step != rank.step:
+                    step, actions = rank.step, 0
+                actions += 1
+                if actions > ACTIONS_A_STEP and not serving:
+                    raise too_many_actions(scheme, rank.name, step)
+                kind = type(action)
+                if kind is Backward:
+                    bucket = action.bucket
+                    index = bucket.index
+                    duration = rank.row[index + 1]
                     total[COMPUTE] += duration
-                    total[EXTRA] += duration
                     rank.ahead_ps += duration
-            else:
-                raise not_an_action(scheme, action)
+                    version = rank.computed_on[index]
+                    result = tags[index]
+                    if result.version != version:
+                        result = tags[index] = Tag(index, bucket.size_bytes, version)
+                    continue
+                if kind is Forward:
+                    rank.computed_on = rank.versions[:]
+                    duration = rank.row[0]
+                    total[COMPUTE] += duration
+                    rank.ahead_ps += duration
+                    continue
+                if kind is Update and not serving:
+                    cost = self._update(rank, action.gradients)
+                    total[UPDATE] += cost
+                    rank.ahead_ps += cost
+                    continue
+                if rank.ahead_ps:
+                    ahead, rank.ahead_ps = rank.ahead_ps, 0
+                    yield timeout(env, ahead)
+                if kind is AllReduce:
+                    result = self.issue(rank, action.value)
+                elif kind is WaitAction:
+                    handles = action.handles
+                    since = env.now
+                    # The last ones first: by then the others have mostly ended too, and need no waking up.
+                    for collective, _ in reversed(handles):
+                        if collective.end_ps is None or collective.end_ps > env.now:
+                            rank.blocked = ("wait", collective, since)
+                            yield collective.done
+                            rank.blocked = None
+                    self._charge_wait(total, handles, since)
+                    result = tuple([value for _, value in handles])
+                elif kind is Send:
+                    self._send(rank, action)
+                elif kind is Receive:
+                    since = env.now
+                    delivery = messages.take(rank, action.source)
+                    if delivery is None:
+                        rank.blocked = ("receive", action.source, since)
+                        yield messages.arrival(rank, action.source)
+                        rank.blocked = None
+                        delivery = messages.take(rank, action.source, settled=True)
+                        assert delivery is not None
+                    if not serving:
+                        self.free_running = True
+                        messages.charge(rank, delivery, since)
+                    result = Message(delivery.source.index, delivery.value)
+                elif kind is Update:
+                    since = env.now
+                    cost = self._update(rank, action.gradients)
+                    if cost:
+                        yield timeout(env, cost)
+                    messages.updated(rank, since, len(action.gradients))
+                elif kind is Load:
+                    versions = rank.versions
+                    for index, version in action.weights.versions:
+                        versions[index] = version
+                elif kind is Compute:
+                    if serving:
+                        rank.ahead_ps += to_ps(action.cost_s)
+                    else:
+                        duration = int(self.table.extra(action.cost_s, rank.step)[rank.index])
+                        total[COMPUTE] += duration
+                        total[EXTRA] += duration
+                        rank.ahead_ps += duration
+                else:
+                    raise not_an_action(scheme, action)
+        except (PssimError, NotLockStep):
+            raise
+        except Exception as error:
+            raise misused(scheme, action, error) from error
         if rank.ahead_ps:
             yield timeout(env, rank.ahead_ps)
         if not serving and len(rank.marks) != self.job.steps + 1:

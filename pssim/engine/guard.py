@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import Any
 
+from pssim.engine.payload import Tag, WeightsTag
 from pssim.errors import PssimError, SchemeError
-from pssim.program import Action, Program, Scheme
+from pssim.network import Operation
+from pssim.program import Action, Backward, Compute, Load, Program, Scheme, Update, Wait
 
 __all__ = [
     "ACTIONS_A_STEP",
@@ -16,6 +18,7 @@ __all__ = [
     "ended_early",
     "failed",
     "is_generator",
+    "misused",
     "not_a_gradient",
     "not_an_action",
     "too_many_actions",
@@ -93,6 +96,37 @@ def too_many_actions(scheme: Scheme, who: str, step: int) -> SchemeError:
         f"{_where(scheme)}{who} of {type(scheme).__name__} took {ACTIONS_A_STEP:,} actions in step {step} "
         "without coming to its end"
     )
+
+
+def misused(scheme: Scheme, action: object, error: Exception) -> Exception:
+    """What to raise when carrying out ``action`` failed: a SchemeError if the program gave it unfit values.
+
+    Anything else is a defect of pssim and stays what it is.  Looked at only when something has gone
+    wrong, so that a program that does nothing wrong pays nothing for it.
+    """
+    fault = _fault(action)
+    if fault is None:
+        return error
+    return SchemeError(f"{_where(scheme)}the program of {type(scheme).__name__} yielded {fault}")
+
+
+def _fault(action: object) -> str | None:
+    """What is wrong with the values a program put into an action."""
+    if isinstance(action, Backward) and not hasattr(action.bucket, "index"):
+        return f"Backward({action.bucket!r}); it must be given a bucket of rank.buckets"
+    if isinstance(action, Wait):
+        for handle in action.handles:
+            if not (isinstance(handle, tuple) and len(handle) == 2 and isinstance(handle[0], Operation)):
+                return f"Wait on {handle!r}; it must be given handles that (yield AllReduce(...)) gave"
+    if isinstance(action, Update):
+        gradients = action.gradients
+        if not isinstance(gradients, Sequence) or not all(isinstance(tag, Tag) for tag in gradients):
+            return f"Update({gradients!r}); it must be given a list of gradients"
+    if isinstance(action, Load) and not isinstance(action.weights, WeightsTag):
+        return f"Load({action.weights!r}); it must be given weights that a message brought"
+    if isinstance(action, Compute) and not isinstance(action.cost_s, int | float):
+        return f"Compute({action.name!r}, {action.cost_s!r}); its cost must be a number of seconds"
+    return None
 
 
 def ended_early(scheme: Scheme, who: str, step: int, steps: int) -> SchemeError:

@@ -14,13 +14,14 @@ held back, or not yet offered, is wait.  On a shared link a blocked interval is 
 from __future__ import annotations
 
 from heapq import heapify, heappop, heappush
-from typing import Any
+from typing import Any, cast
 
-from simpy import Environment, Event
+from simpy import Event
 from simpy.events import Timeout
 
 from pssim.clocks import WorkerClocks
 from pssim.engine.clock import to_ps
+from pssim.engine.environment import PicosecondEnvironment, process_now, trigger
 from pssim.engine.job import Job
 from pssim.engine.rank import EventRank
 from pssim.engine.record import IN_TRANSFER, QUEUE, SENT, TRANSFER, UPDATE, WAIT
@@ -28,9 +29,6 @@ from pssim.network import MaxMinLinks, SharedLink
 from pssim.program import ANY
 
 __all__ = ["Delivery", "Messages"]
-
-_LAST = 2  # SimPy's priorities are 0 (urgent) and 1 (normal)
-
 
 class Delivery:
     """A message on its way, and when it got where."""
@@ -75,7 +73,7 @@ class _Links:
 class Messages:
     """All messages of a run."""
 
-    def __init__(self, env: Environment, ranks: list[EventRank], job: Job) -> None:
+    def __init__(self, env: PicosecondEnvironment, ranks: list[EventRank], job: Job) -> None:
         self._env = env
         self._link = job.network.link
         self._latency_ps = to_ps(self._link.latency_s)
@@ -153,7 +151,7 @@ class Messages:
             self._arm(links, now)
 
     def _on_arrival(self, timer: Event) -> None:
-        self._deliver(timer.value, self._env.now)
+        self._deliver(cast(Delivery, timer.value), self._env.now)
 
     # -------------------------------------------------------------------------------------- receiving
 
@@ -166,15 +164,9 @@ class Messages:
         if waiting is not None and (waiting[1] is ANY or waiting[1] == delivery.source.index):
             self._waiting[target] = None
             if waiting[1] is ANY and self._env.peek() == now:
-                self._wake_last(waiting[0])
+                trigger(self._env, waiting[0])  # rank breaks ties between arrivals
             else:
-                _wake_now(waiting[0])
-
-    def _wake_last(self, event: Event) -> None:
-        """Trigger an event after everything else of this instant, so that rank breaks ties between arrivals."""
-        event._ok = True
-        event._value = None
-        self._env.schedule(event, priority=_LAST)
+                process_now(waiting[0])
 
     def take(self, rank: EventRank, source: Any, *, settled: bool = False) -> Delivery | None:
         """The first message for this rank, by arrival, then by sender; None if it has to wait for one.
@@ -203,7 +195,7 @@ class Messages:
         """An event for when a message is there to take."""
         event = Event(self._env)
         if source is ANY and self._mail[rank.index]:
-            self._wake_last(event)
+            trigger(self._env, event)
         else:
             self._waiting[rank.index] = (event, source)
         return event
@@ -272,11 +264,3 @@ def _pro_rata(delivery: Delivery, clock_ps: int) -> tuple[int, int]:
     own = min(left, left * delivery.alone_ps // took)
     return own, left - own
 
-
-def _wake_now(event: Event) -> None:
-    """Process an event at once: one turn of the event queue less a message, where nothing else is due now."""
-    event._ok = True
-    event._value = None
-    callbacks, event.callbacks = event.callbacks, None  # type: ignore[assignment]
-    for callback in callbacks:
-        callback(event)

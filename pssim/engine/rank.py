@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pssim.engine.payload import WeightsTag
 from pssim.engine.record import ROWS
+from pssim.program import BucketView
 from pssim.workload.step import Bucket
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class EventRank:
         self.snapshots: list[tuple[int, ...]] = []
         self.blocked: tuple[str, Any, int] | None = None
 
-    def server(self, bucket: Bucket) -> int:
+    def server(self, bucket: BucketView) -> int:
         """The address of the server that holds ``bucket``."""
         return self._run.server_of[bucket.index]
 
@@ -73,6 +74,7 @@ class EventRank:
             self.marks.append(run.env.now + self.ahead_ps)
             self.snapshots.append(tuple(self.total))
             self.row = run.durations(self, step)
+            run.marks += 1
             yield step
         self.marks.append(run.env.now + self.ahead_ps)
         self.snapshots.append(tuple(self.total))
@@ -81,5 +83,6 @@ class EventRank:
         run.finished(self)
         while run.go_on:
             self.step += 1
+            run.marked(self)
             self.row = run.table.row(self.index, self.step)
             yield self.step

@@ -19,6 +19,7 @@ from pssim.engine.guard import (
     NotLockStep,
     advance,
     ended_early,
+    misused,
     not_a_gradient,
     not_an_action,
     too_many_actions,
@@ -37,6 +38,7 @@ from pssim.engine.record import (
     IntArray,
     RawLog,
 )
+from pssim.errors import PssimError
 from pssim.network import Channel, Operation
 from pssim.program import AllReduce, Backward, Compute, Forward, Load, Receive, Send, Update
 from pssim.program import Wait as WaitAction
@@ -192,35 +194,41 @@ class _Vector:
         versions = [0] * len(job.workload.buckets)
         computed_on = versions[:]
         result: Any = None
-        while (action := advance(program, result, job.scheme)) is not None:
-            result = None
-            self.actions += 1
-            if self.actions > ACTIONS_A_STEP:
-                raise too_many_actions(job.scheme, "the program", self.step)
-            kind = type(action)
-            if kind is Backward:
-                bucket = action.bucket
-                self._busy(COMPUTE, self.durations[bucket.index + 1])
-                result = Tag(bucket.index, bucket.size_bytes, computed_on[bucket.index])
-            elif kind is AllReduce:
-                result = self._issue(action.value)
-            elif kind is WaitAction:
-                for operation, _ in action.handles:
-                    self._wait(operation)
-                result = tuple(value for _, value in action.handles)
-            elif kind is Update:
-                self._update(action.gradients, versions)
-            elif kind is Forward:
-                computed_on = versions[:]
-                self._busy(COMPUTE, self.durations[0])
-            elif kind is Compute:
-                extra = self.table.extra(action.cost_s, self.step)
-                self._busy(COMPUTE, extra)
-                self.total[EXTRA] += extra
-            elif kind in (Send, Receive, Load):
-                raise NotLockStep(f"the program uses {kind.__name__}, which is between single ranks")
-            else:
-                raise not_an_action(job.scheme, action)
+        action: Any = None
+        try:
+            while (action := advance(program, result, job.scheme)) is not None:
+                result = None
+                self.actions += 1
+                if self.actions > ACTIONS_A_STEP:
+                    raise too_many_actions(job.scheme, "the program", self.step)
+                kind = type(action)
+                if kind is Backward:
+                    bucket = action.bucket
+                    self._busy(COMPUTE, self.durations[bucket.index + 1])
+                    result = Tag(bucket.index, bucket.size_bytes, computed_on[bucket.index])
+                elif kind is AllReduce:
+                    result = self._issue(action.value)
+                elif kind is WaitAction:
+                    for operation, _ in action.handles:
+                        self._wait(operation)
+                    result = tuple(value for _, value in action.handles)
+                elif kind is Update:
+                    self._update(action.gradients, versions)
+                elif kind is Forward:
+                    computed_on = versions[:]
+                    self._busy(COMPUTE, self.durations[0])
+                elif kind is Compute:
+                    extra = self.table.extra(action.cost_s, self.step)
+                    self._busy(COMPUTE, extra)
+                    self.total[EXTRA] += extra
+                elif kind in (Send, Receive, Load):
+                    raise NotLockStep(f"the program uses {kind.__name__}, which is between single ranks")
+                else:
+                    raise not_an_action(job.scheme, action)
+        except (PssimError, NotLockStep):
+            raise
+        except Exception as error:
+            raise misused(job.scheme, action, error) from error
         if not self.complete:
             raise ended_early(job.scheme, "the program", self.step, self.steps)
         return self._log()
