@@ -16,7 +16,7 @@ def row(scheme="sync", nodes=1, efficiency=0.9, half=None, **cells):
     """A step of 2 s, of which half a second is exposed wait."""
     given = {
         "scheme": scheme, "nodes": nodes, "ranks": nodes, "cores": 24 * nodes, "engine": "vector",
-        "batch_per_rank": 32, "extrapolated": False, "efficiency": efficiency,
+        "samples_per_step": 32, "extrapolated": False, "efficiency": efficiency,
         "step_s": 2.0, "compute_s": 1.5, "interference_s": 0.0, "update_s": 0.0,
         "exposed_wait_s": 0.5, "exposed_queue_s": 0.0, "exposed_transfer_s": 0.0,
     }

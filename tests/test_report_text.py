@@ -15,7 +15,7 @@ def row(scheme="sync", nodes=1, step_s=2.0, parts=None, **cells):
     parts = {f"{name}_s": (parts or {}).get(name, 0.0) for name in names}
     given = {
         "scheme": scheme, "nodes": nodes, "ranks": nodes, "cores": 24 * nodes, "engine": "vector",
-        "batch_per_rank": 32, "extrapolated": False, "overlap": 0.25, "staleness_mean": 1.0,
+        "samples_per_step": 32, "extrapolated": False, "overlap": 0.25, "staleness_mean": 1.0,
         "step_s": step_s, "compute_s": step_s - sum(parts.values()), **parts,
         "throughput_samples_per_s": 32 * nodes / step_s, "efficiency": 0.9734,
     }

@@ -13,7 +13,7 @@ from pssim.results import COLUMNS, csv_text, table_of
 
 
 def row(**cells):
-    given = {"scheme": "sync", "nodes": 1, "ranks": 1, "cores": 24, "engine": "vector", "batch_per_rank": 32}
+    given = {"scheme": "sync", "nodes": 1, "ranks": 1, "cores": 24, "engine": "vector", "samples_per_step": 32}
     return {**dict.fromkeys(COLUMNS), **given, "extrapolated": False, **cells}
 
 
@@ -72,7 +72,7 @@ step_s step_p50_s step_p99_s step_ci_low_s step_ci_high_s
 compute_s interference_s update_s exposed_wait_s exposed_queue_s exposed_transfer_s overlap
 throughput_samples_per_s efficiency efficiency_ci_low efficiency_ci_high efficiency_own_baseline
 staleness_mean staleness_max clock_gap_max bytes_per_rank
-batch_per_rank replications steps_measured steady extrapolated step_bound_low_s step_bound_high_s
+samples_per_step replications steps_measured steady extrapolated step_bound_low_s step_bound_high_s
 """
 
 

@@ -12,6 +12,8 @@ run all that time: a rank that has taken its steps goes on, unmeasured, until th
 
 from __future__ import annotations
 
+from math import ceil
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -48,13 +50,16 @@ def measure(raw: RawLog, *, pattern: int, warm_up: int, update_ps: int, keep_raw
         stale = raw.staleness[start:]
     first, last = np.full(ranks, start), np.full(ranks, steps)
     total = raw.snapshots[steps] - raw.snapshots[start]
+    p50, p99 = _percentiles(np.diff(raw.marks_ps[start:], axis=0).ravel(), 0.50, 0.99)
     bytes_updated = int(stale[:, 1].sum())
     collective_bytes = np.concatenate([[0.0], np.cumsum(raw.collective_bytes)])
     return Record(
         engine=raw.engine,
-        marks_ps=raw.marks_ps,
         first=first,
         last=last,
+        window_ps=raw.marks_ps[steps] - raw.marks_ps[start],
+        step_p50_ps=p50,
+        step_p99_ps=p99,
         compute_ps=total[0],
         interference_ps=total[1],
         update_ps=total[2],
@@ -71,6 +76,13 @@ def measure(raw: RawLog, *, pattern: int, warm_up: int, update_ps: int, keep_raw
         steady=steady,
         raw=raw if keep_raw else None,
     )
+
+
+def _percentiles(durations_ps: IntArray, *shares: float) -> list[int]:
+    """For each share, the shortest duration that so large a share of all steps keeps within."""
+    places = [max(ceil(share * durations_ps.size), 1) - 1 for share in shares]
+    durations_ps.partition(places)
+    return [int(durations_ps[place]) for place in places]
 
 
 def _lock_step_window(raw: RawLog, candidates: tuple[int, ...], pattern: int) -> tuple[int, bool]:

@@ -47,15 +47,18 @@ class Record:
     """One job, measured: totals over the window in picoseconds, arrays of shape (ranks,).
 
     Rank r is measured from the step boundary ``first[r]`` to the boundary ``last[r]``; the six parts
-    ``compute_ps`` to ``transfer_ps`` add up exactly to the time between, ``window_ps[r]``.  ``alone_ps`` is what a rank would take for the same steps
+    ``compute_ps`` to ``transfer_ps`` add up exactly to the time between, ``window_ps[r]``.  The
+    percentiles are over the measured steps of all ranks.  ``alone_ps`` is what a rank would take for the same steps
     without communication; ``in_transfer_ps`` the time in which an operation of the rank was in
     transfer.  ``steady`` is False where the run was too short to have settled.
     """
 
     engine: str
-    marks_ps: IntArray
     first: IntArray
     last: IntArray
+    window_ps: IntArray
+    step_p50_ps: int
+    step_p99_ps: int
     compute_ps: IntArray
     interference_ps: IntArray
     update_ps: IntArray
@@ -71,20 +74,6 @@ class Record:
     steady: bool
     raw: RawLog | None = field(default=None, repr=False, compare=False)
     """The whole log, where it was asked to be kept."""
-
-    @property
-    def window_ps(self) -> IntArray:
-        """How long each rank was measured."""
-        ranks = np.arange(self.marks_ps.shape[1])
-        window: IntArray = self.marks_ps[self.last, ranks] - self.marks_ps[self.first, ranks]
-        return window
-
-    def durations_ps(self) -> IntArray:
-        """The duration of every measured step of every rank, one after the other."""
-        step = np.arange(self.marks_ps.shape[0] - 1)[:, None]
-        measured = (step >= self.first) & (step < self.last)
-        durations: IntArray = np.diff(self.marks_ps, axis=0)[measured]
-        return durations
 
     @property
     def steps_measured(self) -> IntArray:

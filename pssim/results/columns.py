@@ -92,8 +92,8 @@ _ALL = (
         unit="s",
         definition="The median step: half of all measured steps took no longer.",
         formula=(
-            "smallest observed duration with at least 50 % of all measured steps, of all ranks and "
-            "replications, at or below it"
+            "smallest observed duration with at least 50 % of the measured steps of all ranks at or "
+            "below it; mean over replications"
         ),
     ),
     Column(
@@ -101,8 +101,8 @@ _ALL = (
         unit="s",
         definition="The slow tail: 99 of 100 measured steps took no longer.",
         formula=(
-            "smallest observed duration with at least 99 % of all measured steps, of all ranks and "
-            "replications, at or below it"
+            "smallest observed duration with at least 99 % of the measured steps of all ranks at or "
+            "below it; mean over replications"
         ),
     ),
     Column(
@@ -206,7 +206,7 @@ _ALL = (
         unit="samples/s",
         definition="Samples that all ranks together process per second.",
         formula=(
-            "sum over ranks of batch_per_rank * (last - first) / (boundary[last] - boundary[first]); "
+            "sum over ranks of samples_per_step * (last - first) / (boundary[last] - boundary[first]); "
             "mean over replications"
         ),
     ),
@@ -219,7 +219,7 @@ _ALL = (
             "communication."
         ),
         formula=(
-            "throughput / sum over ranks of batch_per_rank * (last - first) / time alone, each "
+            "throughput / sum over ranks of samples_per_step * (last - first) / time alone, each "
             "replication by itself; mean over replications"
         ),
     ),
@@ -286,7 +286,7 @@ _ALL = (
         formula="mean over ranks of bytes sent / steps of that rank; mean over replications",
     ),
     Column(
-        name="batch_per_rank",
+        name="samples_per_step",
         unit="samples",
         definition="Samples a rank processes per optimiser step, all its micro-batches together.",
         formula="weak scaling: as configured; strong scaling: global batch / ranks",

@@ -31,10 +31,14 @@ _PS_PER_S = 10**12
 
 
 class RecordLike(Protocol):
-    """What a row needs of one job and replication: step boundaries, and totals over the measured window."""
+    """What a row needs of one job and replication: totals over the measured window."""
 
     @property
-    def marks_ps(self) -> Integers: ...  # noqa: D102
+    def window_ps(self) -> Integers: ...  # noqa: D102
+    @property
+    def step_p50_ps(self) -> int: ...  # noqa: D102
+    @property
+    def step_p99_ps(self) -> int: ...  # noqa: D102
     @property
     def first(self) -> int | Integers: ...  # noqa: D102
     @property
@@ -116,7 +120,7 @@ def row_of(point: PointLike) -> Row:
         ranks=int(point.ranks),
         cores=int(point.cores),
         engine=point.engine,
-        batch_per_rank=int(point.samples_per_step),
+        samples_per_step=int(point.samples_per_step),
         extrapolated=bool(point.extrapolated),
     )
     row.update(_simulated(point) if point.records else _closed_form(point))
@@ -134,13 +138,12 @@ def _simulated(point: PointLike) -> Row:
     efficiencies = [measure.efficiency for measure in measures]
     step_low, step_high = _interval(steps_s)
     efficiency_low, efficiency_high = _interval(efficiencies)
-    p50_s, p99_s = _percentiles(records, (0.50, 0.99))
     gaps = [record.clock_gap_max for record in records if record.clock_gap_max is not None]
 
     row: Row = {
         "step_s": _seconds([measure.step_ps for measure in measures]),
-        "step_p50_s": p50_s,
-        "step_p99_s": p99_s,
+        "step_p50_s": _mean([record.step_p50_ps / _PS_PER_S for record in records]),
+        "step_p99_s": _mean([record.step_p99_ps / _PS_PER_S for record in records]),
         "step_ci_low_s": step_low,
         "step_ci_high_s": step_high,
         "throughput_samples_per_s": math.fsum(measure.throughput_per_s for measure in measures) / n,
@@ -184,7 +187,7 @@ def _measure(record: RecordLike, samples: int) -> _Measure:
     counts = record.last - first
     measured = np.flatnonzero(counts > 0)
     steps = counts[measured]
-    window_ps = record.marks_ps[record.last[measured], measured] - record.marks_ps[first[measured], measured]
+    window_ps = record.window_ps[measured]
     rate = _rate_per_ps(steps, window_ps)
     rate_alone = _rate_per_ps(steps, record.alone_ps[measured])
     return _Measure(
@@ -214,28 +217,6 @@ def _rate_per_ps(steps: Integers, spans_ps: Integers) -> float:
     if not spans_ps.all():
         return math.nan
     return math.fsum((steps / spans_ps).tolist())
-
-
-def _percentiles(records: Sequence[RecordLike], shares: Sequence[float]) -> list[float]:
-    """For each share, the smallest measured duration that at least this share of all steps keeps within."""
-    import numpy as np
-
-    durations_ps = np.concatenate([_durations(record) for record in records])
-    places = [max(math.ceil(share * durations_ps.size), 1) - 1 for share in shares]
-    durations_ps.partition(places)
-    return [int(durations_ps[place]) / _PS_PER_S for place in places]
-
-
-def _durations(record: RecordLike) -> Integers:
-    """The duration of each measured step of each rank, flat."""
-    import numpy as np
-
-    begin, end = int(np.min(record.first)), int(np.max(record.last))
-    durations_ps = np.diff(record.marks_ps[begin : end + 1], axis=0)
-    if begin == int(np.max(record.first)) and end == int(np.min(record.last)):
-        return durations_ps.ravel()
-    step = np.arange(begin, end)[:, np.newaxis]
-    return durations_ps[(step >= record.first) & (step < record.last)]
 
 
 def _seconds(times_ps: Sequence[Fraction]) -> float:
