@@ -9,7 +9,7 @@ import pytest
 from pssim.catalogue import device_names, profile_names, scenario_names
 from pssim.cli.main import main
 from pssim.program import registered
-from pssim.scenario import json_schema
+from pssim.scenario import ENGINES, json_schema
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def output(capsys, tmp_path, monkeypatch):
 def test_everything_is_listed(output):
     """Scenarios with their question, schemes with options and defaults, profiles, devices, engines."""
     shown = output("list")
-    for name in [*scenario_names(), *registered(), *profile_names(), *device_names(), "vector", "analytic"]:
+    for name in [*scenario_names(), *registered(), *profile_names(), *device_names(), *ENGINES]:
         assert f" {name} " in shown
     assert "tianhe2-resnet50 How far does ResNet-50 scale on Tianhe-2" in shown
     assert "Options: delay=0, overlap=false, warmup_steps=0." in shown
