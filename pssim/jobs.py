@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pssim.catalogue import find_device, find_profile
 from pssim.cluster import Jitter, JitterSource, Placement, fill_nodes
 from pssim.engine.job import Job, server_nodes
-from pssim.errors import ScenarioError
 from pssim.network import Link, Network
 from pssim.workload.device import load_device
 from pssim.workload.profile import load_profile
@@ -34,19 +32,12 @@ class JobMaker:
     def __init__(self, loaded: Loaded) -> None:
         scenario = loaded.scenario
         self._scenario = scenario
-        folder = loaded.path.parent
-        self._profile = load_profile(find_profile(scenario.workload.profile, folder))
+        self._profile = load_profile(loaded.profile_path)
         self._device = None
         self._share = 1.0
-        if scenario.workload.device is not None:
-            self._device = load_device(find_device(scenario.workload.device, folder))
-            cores = scenario.cluster.cores_per_rank
-            if cores > self._device.cores:
-                raise ScenarioError(
-                    f"cluster.cores_per_rank must be at most {self._device.cores}, the cores of device "
-                    f"{self._device.name!r}, got {cores}"
-                )
-            self._share = cores / self._device.cores
+        if loaded.device_path is not None:
+            self._device = load_device(loaded.device_path)
+            self._share = scenario.cluster.cores_per_rank / self._device.cores
         cluster = scenario.cluster
         self._network = Network(
             link=Link(cluster.link.latency_s, cluster.link.bandwidth_bytes_per_s),

@@ -63,7 +63,8 @@ class Action:
     __slots__ = ()
 
     def __repr__(self) -> str:
-        fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__slots__)
+        names: tuple[str, ...] = self.__slots__
+        fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
         return f"{type(self).__name__}({fields})"
 
 
@@ -341,7 +342,7 @@ class Scheme(BaseModel):
         return False
 
     def steps_in_flight(self) -> int:
-        """How many steps may be in flight beside the current one: the length of the pattern steps repeat in."""
+        """How many steps may be in flight beside the current one; steps repeat in patterns of one more."""
         return 0
 
     def warm_up(self) -> int:
@@ -394,14 +395,21 @@ def register(name: str, **presets: Any) -> Callable[[S], S]:
 
 def registered() -> dict[str, Variant]:
     """Every known scheme by name: the bundled ones and those of installed ``pssim.schemes`` entry points."""
+    from importlib.metadata import entry_points
+
     import pssim.schemes  # noqa: F401  (registers the bundled ones)
 
     variants = dict(_REGISTRY)
-    from importlib.metadata import entry_points
-
     for point in entry_points(group="pssim.schemes"):
         if point.name not in variants:
-            variants[point.name] = Variant(point.name, _checked(point.load(), point.value))
+            try:
+                found = point.load()
+            except Exception as error:
+                raise SchemeError(
+                    f"scheme {point.name!r}, an entry point of an installed package, cannot be loaded from "
+                    f"{point.value}: {type(error).__name__}: {error}"
+                ) from error
+            variants[point.name] = Variant(point.name, _checked(found, point.value))
     return dict(sorted(variants.items()))
 
 
@@ -412,6 +420,10 @@ def find_variant(name: str, base: Path | None = None) -> Variant:
     """
     if ".py:" in name:
         return load_scheme_file(name, base or Path.cwd())
+    import pssim.schemes  # noqa: F401  (registers the bundled ones)
+
+    if name in _REGISTRY:  # asking installed packages as well takes milliseconds
+        return _REGISTRY[name]
     variants = registered()
     if name not in variants:
         near = get_close_matches(name, variants, n=1)
@@ -459,7 +471,8 @@ def load_scheme_file(text: str, base: Path) -> Variant:
         near = get_close_matches(class_name, classes, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         raise SchemeError(
-            f"scheme {text!r}: {path} has no class {class_name!r}, it has {', '.join(classes) or 'no scheme'}{hint}"
+            f"scheme {text!r}: {path} has no class {class_name!r}, "
+            f"it has {', '.join(classes) or 'no scheme'}{hint}"
         )
     return Variant(text, _checked(found, text))
 
@@ -521,9 +534,10 @@ def parse_label(label: str) -> tuple[str, dict[str, Any]]:
 def toml_value(text: str) -> Any:
     """``text`` read as a TOML value, or as it stands where it is none."""
     try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+        found = tomllib.loads(f"value = {text}")
+    except (ValueError, RecursionError):
         return text
+    return found["value"] if len(found) == 1 else text
 
 
 def option_faults(error: ValidationError) -> Iterable[tuple[str, str]]:

@@ -193,6 +193,16 @@ def delayed_all_reduce(costs: StepCosts, *, delay: int, overlap: bool) -> Triple
     return min(approximation, high), low, high
 
 
+def _behind_the_step_before(costs: StepCosts, held: Sequence[float], factor: float) -> float:
+    """The longest way from a step's bucket b to the update with the next step's bucket j < b."""
+    longest, tail = 0.0, -inf
+    for index in range(1, len(held)):
+        # The largest of latency_j less what is held between j and b, over all j < b.
+        tail = max(tail - held[index - 1], costs.latency_s[index - 1])
+        longest = max(longest, factor * costs.ready_s[index] + tail)
+    return sum(held) + longest + costs.update_s
+
+
 def _synchronous(costs: StepCosts, overlap: bool) -> Callable[[float], float]:
     """The step of delay 0 as a function of the slowest rank's factor."""
     compute = costs.ready_s[-1]

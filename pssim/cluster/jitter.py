@@ -31,7 +31,7 @@ FloatArray = NDArray[np.float64]
 
 
 def log_normal_sigma(cv: float) -> float:
-    """The standard deviation of the logarithm of a log-normal variable with coefficient of variation ``cv``."""
+    """The standard deviation of the logarithm of one whose coefficient of variation is ``cv``."""
     return sqrt(log1p(cv * cv))
 
 

@@ -59,7 +59,9 @@ class Collective(Operation):
 
     __slots__ = ("arrived", "arrived_sum_ps", "done", "index", "issuer", "size_bytes", "step")
 
-    def __init__(self, env: PicosecondEnvironment, index: int, issuer: EventRank, size_bytes: int, job: Job) -> None:
+    def __init__(
+        self, env: PicosecondEnvironment, index: int, issuer: EventRank, size_bytes: int, job: Job
+    ) -> None:
         cost = job.all_reduce(size_bytes)
         super().__init__(to_ps(cost.transfer_s), to_ps(cost.latency_s))
         self.index = index
@@ -110,7 +112,7 @@ class _Events:
     # ------------------------------------------------------------------------------ step boundaries
 
     def durations(self, rank: EventRank, step: int) -> list[int]:
-        """The durations of this rank's segments in this step; a step's table is dropped when all had theirs."""
+        """The durations of this rank's segments in this step; a table is dropped when all had theirs."""
         if step not in self.rows:
             self.rows[step] = (self.table.step(step).T.tolist(), self.job.ranks)
         rows, to_come = self.rows[step]

@@ -76,7 +76,7 @@ def shard(buckets: tuple[Bucket, ...], servers: int) -> tuple[tuple[Bucket, ...]
 
 
 def server_nodes(servers: int, dedicated: bool, nodes: int) -> tuple[int, ...]:
-    """The node of each server: the workers' nodes, at most one server each, or nodes of their own after them."""
+    """The node of each server: the workers' nodes, one server each at most, or nodes of their own."""
     if dedicated:
         return tuple(range(nodes, nodes + servers))
     return tuple(range(min(servers, nodes)))

@@ -12,7 +12,7 @@ run all that time: a rank that has taken its steps goes on, unmeasured, until th
 
 from __future__ import annotations
 
-from math import ceil
+from math import ceil, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,16 +107,16 @@ def _lock_step_window(raw: RawLog, candidates: tuple[int, ...], pattern: int) ->
 
 
 def _free_window(raw: RawLog) -> tuple[int, bool]:
-    """Where the window begins; steady if both its halves have one slope."""
-    marks = raw.marks_ps
-    steps = marks.shape[0] - 1
+    """Where the window begins; steady unless its halves differ by more than 2 % and three standard errors."""
+    steps = raw.marks_ps.shape[0] - 1
     first = min(max(1, steps // 4), steps - 1)
-    half = (first + steps) // 2
-    if half == first:
+    durations = np.diff(raw.marks_ps[first:], axis=0).mean(axis=1)
+    early, late = np.array_split(durations, 2)
+    if late.size == 0:
         return first, False
-    early = float((marks[half] - marks[first]).mean()) / (half - first)
-    late = float((marks[steps] - marks[half]).mean()) / (steps - half)
-    return first, abs(early - late) <= _FREE_DRIFT * max(early, late)
+    change = abs(float(early.mean() - late.mean()))
+    error = sqrt(early.var() / early.size + late.var() / late.size)
+    return first, change <= max(_FREE_DRIFT * float(durations.mean()), 3.0 * error)
 
 
 def covered_ps(intervals: list[tuple[int, int]], begin: IntArray, end: IntArray) -> IntArray:

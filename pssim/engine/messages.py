@@ -95,7 +95,7 @@ class Messages:
     # ---------------------------------------------------------------------------------------- sending
 
     def send(self, source: EventRank, target: EventRank, value: Any) -> int | None:
-        """Put a message on its way.  For a server's answer gives how far its worker is ahead of the slowest."""
+        """Put a message on its way.  For a server's answer, gives the worker's lead over the slowest."""
         now = self._env.now
         size = value.size_bytes
         local = source.node == target.node
@@ -138,7 +138,7 @@ class Messages:
         timer.callbacks.append(self._on_change)
 
     def _on_change(self, timer: Event) -> None:
-        links, stamp = timer.value
+        links, stamp = cast("tuple[_Links, int]", timer.value)
         if stamp == links.stamp:
             links.set_for_ps = None
             now = self._env.now

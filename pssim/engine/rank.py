@@ -20,7 +20,8 @@ class EventRank:
     """A worker (addresses 0 to world - 1) or a server (the addresses after them)."""
 
     __slots__ = (
-        "_held", "_held_bytes", "_run", "ahead_ps", "blocked", "buckets", "computed_on", "holds", "index", "issued", "marks",
+        "_held", "_held_bytes", "_run", "ahead_ps", "blocked", "buckets", "computed_on", "holds", "index",
+        "issued", "marks",
         "name", "node", "row", "servers", "snapshots", "step", "total", "versions", "workers", "world",
     )  # fmt: skip
 

@@ -48,8 +48,8 @@ class Record:
 
     Rank r is measured from the step boundary ``first[r]`` to the boundary ``last[r]``; the six parts
     ``compute_ps`` to ``transfer_ps`` add up exactly to the time between, ``window_ps[r]``.  The
-    percentiles are over the measured steps of all ranks.  ``alone_ps`` is what a rank would take for the same steps
-    without communication; ``in_transfer_ps`` the time in which an operation of the rank was in
+    percentiles are over the measured steps of all ranks.  ``alone_ps`` is what a rank would take for
+    the same steps without communication; ``in_transfer_ps`` the time in which an operation of the rank was in
     transfer.  ``steady`` is False where the run was too short to have settled.
     """
 

@@ -30,15 +30,14 @@ def stalled(
     waiting = [rank for rank in ranks if rank.blocked is not None]
     # Servers wait for pushes whenever they are idle: workers first, they are the ones that hang.
     waiting.sort(key=lambda rank: rank.index)
-    for rank in waiting[:_NAMED]:
-        lines.append(f"  {_describe(rank, ranks, workers)}")
+    lines += [f"  {_describe(rank, ranks, workers)}" for rank in waiting[:_NAMED]]
     if len(waiting) > _NAMED:
         lines.append(f"  and {len(waiting) - _NAMED} more ranks")
     if left_open is not None:
         missing = [rank.name for rank in ranks[:workers] if rank.issued <= left_open.index]
         lines.append(
-            f"  all-reduce number {left_open.index}, begun in step {left_open.step} by {left_open.issuer.name}, "
-            f"was never joined by {_some(missing)}"
+            f"  all-reduce number {left_open.index}, begun in step {left_open.step} by "
+            f"{left_open.issuer.name}, was never joined by {_some(missing)}"
         )
     return StalledError("\n".join(lines))
 

@@ -97,7 +97,8 @@ class _Vector:
         self.marks = np.zeros((steps + 1, ranks), dtype=np.int64)
         scheme = job.scheme
         kept = snapshot_steps(steps, scheme.steps_in_flight() + 1, scheme.warm_up())
-        self.snapshots: dict[int, IntArray] = dict.fromkeys(kept)  # type: ignore[arg-type]
+        self.kept = frozenset(kept)
+        self.snapshots: dict[int, IntArray] = {}
         self.operations: list[Operation] = []
         self.lag: list[int] = []
         self.last_issue: tuple[Operation, IntArray | int] | None = None
@@ -117,7 +118,7 @@ class _Vector:
             self.pending_lag.append((operation, summed))
             self.last_issue = None
         self.marks[step] = self.clock
-        if step in self.snapshots:
+        if step in self.kept:
             self.snapshots[step] = self.total + np.array(self.common, dtype=np.int64)[:, None]
         self.step = min(step, self.steps - 1)
         self.actions = 0
@@ -190,7 +191,7 @@ class _Vector:
         job = self.job
         rank = _LockStepRank(job, self._begin_step)
         rank._steps = self.steps
-        program = job.scheme.worker(rank)  # type: ignore[arg-type]
+        program = job.scheme.worker(rank)
         versions = [0] * len(job.workload.buckets)
         computed_on = versions[:]
         result: Any = None
