@@ -183,8 +183,10 @@ def delayed_all_reduce(costs: StepCosts, *, delay: int, overlap: bool) -> Triple
         factor = costs.slowest_of(steps).mean
         return ((steps - 1) * (factor * compute + costs.update_s) + synchronous(factor)) / (steps + delay)
 
+    if costs.variance_per_step == 0.0:  # every rank has one pace for good
+        return low, low, low
     approximation = low
-    if costs.variance_per_step > 0.0 and costs.ranks > 1 and compute > 0.0:
+    if costs.ranks > 1 and compute > 0.0:
         slack = delay * (compute + costs.update_s) - (synchronous(1.0) - costs.update_s - compute)
         # Below this slack a single step, not a drift, takes a rank across it.
         least = sqrt(costs.variance_per_step * log(costs.ranks) / 2.0) * compute

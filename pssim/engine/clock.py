@@ -8,17 +8,17 @@ from numpy.typing import NDArray
 from pssim.cluster.jitter import JitterSource
 from pssim.errors import InputError
 
-__all__ = ["PS_PER_S", "ComputeTable", "to_ps"]
+__all__ = ["LONGEST_S", "PS_PER_S", "ComputeTable", "to_ps"]
 
 PS_PER_S = 10**12
 # Beyond this a run of many steps could leave int64 (9.2e18 ps, 106 days).
-_LONGEST_S = 1e6
+LONGEST_S = 1e6
 
 
 def to_ps(seconds: float) -> int:
     """A duration in whole picoseconds.  Raise InputError if it is negative, not finite, or over 10^6 s."""
-    if not 0.0 <= seconds <= _LONGEST_S:
-        raise InputError(f"a duration must be between 0 and {_LONGEST_S:g} s, got {seconds!r} s")
+    if not 0.0 <= seconds <= LONGEST_S:
+        raise InputError(f"a duration must be between 0 and {LONGEST_S:g} s, got {seconds!r} s")
     return round(seconds * PS_PER_S)
 # A single rank's factor needs the draws of the ranks before it: for a low rank that is cheap, for a
 # high one the whole step is computed, and kept for the others that come by soon.

@@ -21,11 +21,13 @@ from pssim.engine.environment import PicosecondEnvironment
 from pssim.engine.guard import (
     ACTIONS_A_STEP,
     NotLockStep,
+    cost_s,
     ended_early,
     failed,
     misused,
     not_a_gradient,
     not_an_action,
+    started,
     too_many_actions,
 )
 from pssim.engine.job import Job
@@ -40,11 +42,12 @@ from pssim.engine.record import (
     UPDATE,
     WAIT,
     RawLog,
+    lags,
 )
 from pssim.engine.stall import stalled
 from pssim.errors import PssimError, SchemeError
 from pssim.network import Channel, Operation
-from pssim.program import AllReduce, Backward, Compute, Forward, Load, Message, Receive, Send, Update
+from pssim.program import ANY, AllReduce, Backward, Compute, Forward, Load, Message, Receive, Send, Update
 from pssim.program import Wait as WaitAction
 
 __all__ = ["Collective", "simulate"]
@@ -98,9 +101,9 @@ class _Events:
             bucket.index: server.index for server in self.servers for bucket in server.holds
         }
         self.messages = Messages(self.env, self.ranks, job)
-        self.staleness = [[0, 0, 0] for _ in range(job.steps)]
+        self.staleness = [[0, 0, 0] for _ in range(job.steps + 1)]
         self.server_staleness: list[tuple[int, int, int, int]] = []
-        self.collective_bytes = np.zeros(job.steps)
+        self.collective_bytes = np.zeros(job.steps + 1)
         self.tags = [Tag(bucket.index, bucket.size_bytes, 0) for bucket in job.workload.buckets]
         self.running = job.ranks
         self.go_on = False
@@ -147,13 +150,17 @@ class _Events:
         """A rank arrives at its next collective; the last one to arrive makes it ready."""
         if not isinstance(value, Tag):
             raise not_a_gradient(self.job.scheme, "AllReduce", value)
+        if rank.holds:
+            raise SchemeError(
+                f"{type(self.job.scheme).__name__}: {rank.name} yielded AllReduce, which is for workers"
+            )
         number = rank.issued
         rank.issued = number + 1
         if number == len(self.collectives):
             collective = Collective(self.env, number, rank, value.size_bytes, self.job)
             self.collectives.append(collective)
             cost = self.job.all_reduce(value.size_bytes)
-            self.collective_bytes[rank.step] += cost.bytes_per_rank
+            self.collective_bytes[min(rank.step, self.job.steps)] += cost.bytes_per_rank
         else:
             collective = self.collectives[number]
             if collective.size_bytes != value.size_bytes:
@@ -227,8 +234,9 @@ class _Events:
                 if step != rank.step:
                     step, actions = rank.step, 0
                 actions += 1
-                if actions > ACTIONS_A_STEP and not serving:
-                    raise too_many_actions(scheme, rank.name, step)
+                if actions > ACTIONS_A_STEP:
+                    during = "since its last message" if serving else f"in step {step}"
+                    raise too_many_actions(scheme, rank.name, during)
                 kind = type(action)
                 if kind is Backward:
                     bucket = action.bucket
@@ -272,8 +280,10 @@ class _Events:
                     self._send(rank, action)
                 elif kind is Receive:
                     since = env.now
+                    actions = 0
                     delivery = messages.take(rank, action.source)
                     if delivery is None:
+                        self._check_source(rank, action.source)
                         rank.blocked = ("receive", action.source, since)
                         yield messages.arrival(rank, action.source)
                         rank.blocked = None
@@ -294,10 +304,11 @@ class _Events:
                     for index, version in action.weights.versions:
                         versions[index] = version
                 elif kind is Compute:
+                    extra_s = cost_s(scheme, action)
                     if serving:
-                        rank.ahead_ps += to_ps(action.cost_s)
+                        rank.ahead_ps += to_ps(extra_s)
                     else:
-                        duration = int(self.table.extra(action.cost_s, rank.step)[rank.index])
+                        duration = int(self.table.extra(extra_s, rank.step)[rank.index])
                         total[COMPUTE] += duration
                         total[EXTRA] += duration
                         rank.ahead_ps += duration
@@ -345,12 +356,20 @@ class _Events:
         if rank.holds:
             self.server_staleness.append((self.env.now, weighted, size, worst))
         else:
-            row = self.staleness[rank.step]
+            row = self.staleness[min(rank.step, self.job.steps)]
             row[0] += weighted
             row[1] += size
             if worst > row[2]:
                 row[2] = worst
         return cost
+
+    def _check_source(self, rank: EventRank, source: Any) -> None:
+        if source is ANY or (type(source) is int and 0 <= source < len(self.ranks)):
+            return
+        raise SchemeError(
+            f"{type(self.job.scheme).__name__}: Receive({source!r}) by {rank.name}: no such address, "
+            f"it must be ANY or 0 to {len(self.ranks) - 1}"
+        )
 
     def _send(self, rank: EventRank, action: Send) -> None:
         if type(action.value) not in _PAYLOAD:
@@ -367,11 +386,11 @@ class _Events:
     # ----------------------------------------------------------------------------------------- the run
 
     def run(self) -> RawLog:
-        env = self.env
+        env, scheme = self.env, self.job.scheme
         for rank in self.workers:
-            env.process(self.drive(rank, self.job.scheme.worker(rank)))
+            env.process(self.drive(rank, started(scheme, "worker", scheme.worker(rank))))
         for rank in self.servers:
-            env.process(self.drive(rank, self.job.scheme.server(rank)))
+            env.process(self.drive(rank, started(scheme, "server", scheme.server(rank))))
         collecting = gc.isenabled()
         gc.disable()  # nothing here is cyclic garbage while the run lasts, and SimPy makes many objects
         try:
@@ -391,7 +410,7 @@ class _Events:
             if collective.ready_ps is None:
                 raise stalled(self.job.scheme, self.ranks, self.job.ranks, self.env.now, collective)
             self.channel.settle(collective)
-        last_of_step = {collective.step: collective for collective in self.collectives}
+        last_of_step = {op.step: (op, op.arrived_sum_ps) for op in self.collectives}
         # (steps + 1, ROWS, ranks)
         totals = np.array([rank.snapshots for rank in self.workers], dtype=np.int64).transpose(1, 2, 0)
         return RawLog(
@@ -399,12 +418,9 @@ class _Events:
             marks_ps=np.array([rank.marks for rank in self.workers], dtype=np.int64).T,
             snapshots={step: totals[step] for step in range(steps + 1)},
             intervals_ps=[(op.start_ps or 0, op.end_ps or 0) for op in self.collectives],
-            lag_ps=[
-                (op.end_ps or 0) * self.job.ranks - op.arrived_sum_ps
-                for _, op in sorted(last_of_step.items())
-            ],
-            staleness=np.array(self.staleness, dtype=np.int64),
-            collective_bytes=self.collective_bytes,
+            lag_ps=lags([last_of_step.get(step) for step in range(steps)], self.job.ranks),
+            staleness=np.array(self.staleness[:steps], dtype=np.int64),
+            collective_bytes=self.collective_bytes[:steps],
             free_running=self.free_running,
             server_staleness=np.array(self.server_staleness, dtype=np.int64).reshape(-1, 4),
             clock_gap_max=self.clock_gap_max,

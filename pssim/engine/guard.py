@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Generator, Sequence
 from typing import Any
 
+from pssim.engine.clock import LONGEST_S
 from pssim.engine.payload import Tag, WeightsTag
 from pssim.errors import PssimError, SchemeError
 from pssim.network import Operation
@@ -13,34 +14,40 @@ from pssim.program import Action, Backward, Compute, Load, Program, Scheme, Upda
 
 __all__ = [
     "ACTIONS_A_STEP",
+    "ENDED",
     "NotLockStep",
     "advance",
+    "cost_s",
     "ended_early",
     "failed",
-    "is_generator",
     "misused",
     "not_a_gradient",
     "not_an_action",
+    "started",
     "too_many_actions",
 ]
+
+ENDED = object()
+"""What :func:`advance` gives when a program has ended."""
+
 
 class NotLockStep(Exception):
     """The program depends on something that differs between ranks."""
 
 
 # A program that does this much in one step will never come to the next.
-ACTIONS_A_STEP = 1_000_000
+ACTIONS_A_STEP = 100_000
 
 
 def advance(program: Program, result: Any, scheme: Scheme) -> Any:
-    """The program's next action, or None when it has ended.
+    """The program's next action, or ENDED.
 
     Raise SchemeError, naming file and line, for whatever the program itself raises.
     """
     try:
         return program.send(result)
     except StopIteration:
-        return None
+        return ENDED
     except (PssimError, NotLockStep):
         raise
     except Exception as error:
@@ -90,10 +97,10 @@ def not_a_gradient(scheme: Scheme, action: str, got: object) -> SchemeError:
     )
 
 
-def too_many_actions(scheme: Scheme, who: str, step: int) -> SchemeError:
+def too_many_actions(scheme: Scheme, who: str, during: str) -> SchemeError:
     """The program goes round in circles."""
     return SchemeError(
-        f"{_where(scheme)}{who} of {type(scheme).__name__} took {ACTIONS_A_STEP:,} actions in step {step} "
+        f"{_where(scheme)}{who} of {type(scheme).__name__} took {ACTIONS_A_STEP:,} actions {during} "
         "without coming to its end"
     )
 
@@ -117,15 +124,14 @@ def _fault(action: object) -> str | None:
     if isinstance(action, Wait):
         for handle in action.handles:
             if not (isinstance(handle, tuple) and len(handle) == 2 and isinstance(handle[0], Operation)):
-                return f"Wait on {handle!r}; it must be given handles that (yield AllReduce(...)) gave"
+                hint = "; write Wait(*handles)" if isinstance(handle, list) else ""
+                return f"Wait on {handle!r}; it must be given what (yield AllReduce(...)) gave{hint}"
     if isinstance(action, Update):
         gradients = action.gradients
         if not isinstance(gradients, Sequence) or not all(isinstance(tag, Tag) for tag in gradients):
-            return f"Update({gradients!r}); it must be given a list of gradients"
+            return f"Update({gradients!r}); it must be given a list of gradients, such as Update([gradient])"
     if isinstance(action, Load) and not isinstance(action.weights, WeightsTag):
         return f"Load({action.weights!r}); it must be given weights that a message brought"
-    if isinstance(action, Compute) and not isinstance(action.cost_s, int | float):
-        return f"Compute({action.name!r}, {action.cost_s!r}); its cost must be a number of seconds"
     return None
 
 
@@ -137,6 +143,23 @@ def ended_early(scheme: Scheme, who: str, step: int, steps: int) -> SchemeError:
     )
 
 
-def is_generator(program: object) -> bool:
-    """Whether a role's method is a program at all."""
-    return isinstance(program, Generator)
+def started(scheme: Scheme, role: str, program: object) -> Program:
+    """The program that a role's method gave.  Raise SchemeError if it is none."""
+    if not isinstance(program, Generator):
+        raise SchemeError(
+            f"{_where(scheme)}{role}(self, rank) of {type(scheme).__name__} must be a generator: "
+            f"it must yield actions, it returned {program!r}"
+        )
+    return program
+
+
+def cost_s(scheme: Scheme, action: Compute) -> float:
+    """The cost of an extra computation.  Raise SchemeError if it is no duration."""
+    cost = action.cost_s
+    if isinstance(cost, bool) or not isinstance(cost, int | float) or not 0.0 <= cost <= LONGEST_S:
+        raise SchemeError(
+            f"{_where(scheme)}the program of {type(scheme).__name__} yielded "
+            f"Compute({action.name!r}, {cost!r}); "
+            f"the cost must be a number of seconds between 0 and {LONGEST_S:g}"
+        )
+    return float(cost)

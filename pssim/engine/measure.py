@@ -4,7 +4,8 @@ Ranks that run in lock step share one window.  It ends with the last step, is a 
 the pattern steps repeat in (delay + 1), and begins where the lag from a collective's issue to its
 completion has stopped growing: while it still grows, the delay queue is filling and steps are
 shorter than they will be.  The slope over a window can be wrong by no more than the lag grows per
-step, so the earliest window is taken over which that is at most 0.2 % of a step.
+step, so the earliest window is taken over which that is at most 0.2 % of a step; but where the lag
+comes to stand still altogether, as it does without jitter, the window begins there.
 
 Ranks that run freely (parameter servers) are measured from a quarter of their steps on.  All of them
 run all that time: a rank that has taken its steps goes on, unmeasured, until the slowest has.
@@ -21,6 +22,7 @@ from pssim.engine.record import EXTRA, IN_TRANSFER, SENT, IntArray, RawLog, Reco
 
 __all__ = ["covered_ps", "measure", "snapshot_steps"]
 
+_STANDS_STILL = 1e-9
 _LOCK_STEP_DRIFT = 0.002
 _FREE_DRIFT = 0.02
 _CANDIDATES = 24
@@ -46,7 +48,7 @@ def measure(raw: RawLog, *, pattern: int, warm_up: int, update_ps: int, keep_raw
         start, steady = _free_window(raw)
         stale = raw.server_staleness[raw.server_staleness[:, 0] >= raw.marks_ps[start].max(), 1:]
     else:
-        start, steady = _lock_step_window(raw, snapshot_steps(steps, pattern, warm_up), pattern)
+        start, steady = _lock_step_window(raw, snapshot_steps(steps, pattern, warm_up), pattern, warm_up)
         stale = raw.staleness[start:]
     first, last = np.full(ranks, start), np.full(ranks, steps)
     total = raw.snapshots[steps] - raw.snapshots[start]
@@ -85,25 +87,29 @@ def _percentiles(durations_ps: IntArray, *shares: float) -> list[int]:
     return [int(durations_ps[place]) for place in places]
 
 
-def _lock_step_window(raw: RawLog, candidates: tuple[int, ...], pattern: int) -> tuple[int, bool]:
+def _lock_step_window(
+    raw: RawLog, candidates: tuple[int, ...], pattern: int, warm_up: int
+) -> tuple[int, bool]:
     """Where the window begins, and whether the run has settled by then."""
     steps, ranks = raw.marks_ps.shape[0] - 1, raw.marks_ps.shape[1]
     *starts, _ = candidates
-    lag = np.asarray(raw.lag_ps, dtype=np.float64) / ranks
-    if not len(lag):
-        return starts[0], True
-    span = max(pattern, len(lag) // 8)
-    final = lag[-span:].mean()
-    for start in starts:
-        window = steps - start
-        if window < 2 * pattern and start > 0:
-            break
-        step_ps = float((raw.marks_ps[steps] - raw.marks_ps[start]).mean()) / window
-        growth = abs(final - lag[start : start + span].mean())
-        if growth <= _LOCK_STEP_DRIFT * step_ps * window:
+    lag = np.convolve(np.asarray(raw.lag_ps, dtype=np.float64), np.ones(pattern), "valid") / (pattern * ranks)
+    shortest = pattern if pattern == 1 else 2 * pattern
+    usable = [start for start in starts if start >= warm_up + pattern and steps - start >= shortest]
+    if not usable:  # the whole run is shorter than what has to be cut off and one pattern
+        return starts[-1], False
+    step_ps = float((raw.marks_ps[steps] - raw.marks_ps[usable[0]]).mean()) / (steps - usable[0])
+    for start in usable:  # without jitter the lag does not only stop growing, it stands still
+        rest = lag[start:]
+        if rest.size >= max(2, steps // 4) and np.ptp(rest) <= _STANDS_STILL * step_ps:
             return start, True
-    middle = min(starts, key=lambda start: abs(start - steps / 2))
-    return middle, False
+    span = max(1, len(lag) // 32)
+    final = lag[-4 * span :].mean()
+    for start in usable:
+        growth = abs(final - lag[start : start + span].mean())
+        if growth <= _LOCK_STEP_DRIFT * step_ps * (steps - start):
+            return start, start <= steps / 2
+    return min(usable, key=lambda start: abs(start - steps / 2)), False
 
 
 def _free_window(raw: RawLog) -> tuple[int, bool]:

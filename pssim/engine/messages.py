@@ -142,13 +142,17 @@ class Messages:
         if stamp == links.stamp:
             links.set_for_ps = None
             now = self._env.now
-            for delivery in links.links.finish(now):
+            through = links.links.finish(now)
+            for delivery in through:
                 if self._latency_ps:
                     arrival = Timeout(self._env, self._latency_ps, delivery)
                     arrival.callbacks.append(self._on_arrival)
                 else:
-                    self._deliver(delivery, now)
+                    self._post(delivery, now)
             self._arm(links, now)
+            if not self._latency_ps:  # only now: who is woken first must see all that came in with it
+                for delivery in through:
+                    self._notify(delivery, now)
 
     def _on_arrival(self, timer: Event) -> None:
         self._deliver(cast(Delivery, timer.value), self._env.now)
@@ -156,10 +160,19 @@ class Messages:
     # -------------------------------------------------------------------------------------- receiving
 
     def _deliver(self, delivery: Delivery, now: int) -> None:
-        target = delivery.target.index
+        self._post(delivery, now)
+        self._notify(delivery, now)
+
+    def _post(self, delivery: Delivery, now: int) -> None:
+        """Put a message into its receiver's mailbox."""
         delivery.arrived_ps = now
         self._serial += 1
-        heappush(self._mail[target], (now, delivery.source.index, self._serial, delivery))
+        entry = (now, delivery.source.index, self._serial, delivery)
+        heappush(self._mail[delivery.target.index], entry)
+
+    def _notify(self, delivery: Delivery, now: int) -> None:
+        """Wake the receiver if it waits for this message."""
+        target = delivery.target.index
         waiting = self._waiting[target]
         if waiting is not None and (waiting[1] is ANY or waiting[1] == delivery.source.index):
             self._waiting[target] = None

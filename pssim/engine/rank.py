@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pssim.engine.payload import WeightsTag
 from pssim.engine.record import ROWS
+from pssim.errors import SchemeError
 from pssim.program import BucketView
 from pssim.workload.step import Bucket
 
@@ -70,6 +71,10 @@ class EventRank:
     def steps(self) -> Iterator[int]:
         """The steps to take; each ``next`` is the step boundary."""
         run = self._run
+        if self.holds:
+            raise SchemeError(
+                f"{type(run.job.scheme).__name__}: {self.name} asked for steps, a server has none"
+            )
         for step in range(run.job.steps):
             self.step = step
             self.marks.append(run.env.now + self.ahead_ps)
@@ -81,6 +86,7 @@ class EventRank:
         self.snapshots.append(tuple(self.total))
         # Where ranks run freely, a rank that has taken its steps keeps the servers and links as busy as
         # before until the slowest rank has taken its own, so that every rank is measured among all.
+        self.step = run.job.steps
         run.finished(self)
         while run.go_on:
             self.step += 1

@@ -7,7 +7,24 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["COMPUTE", "INTERFERENCE", "PARTS", "QUEUE", "TRANSFER", "UPDATE", "WAIT", "RawLog", "Record"]
+from pssim.network import Operation
+
+__all__ = [
+    "COMPUTE",
+    "EXTRA",
+    "INTERFERENCE",
+    "IN_TRANSFER",
+    "PARTS",
+    "QUEUE",
+    "ROWS",
+    "SENT",
+    "TRANSFER",
+    "UPDATE",
+    "WAIT",
+    "RawLog",
+    "Record",
+    "lags",
+]
 
 IntArray = NDArray[np.int64]
 
@@ -19,14 +36,23 @@ EXTRA, IN_TRANSFER, SENT = 6, 7, 8
 ROWS = 9
 
 
+def lags(last_of_step: list[tuple[Operation, int] | None], ranks: int) -> list[int]:
+    """Each step's lag from its last collective and its summed arrivals; a step without keeps the lag."""
+    found = [0]
+    for last in last_of_step:
+        found.append(found[-1] if last is None else (last[0].end_ps or 0) * ranks - last[1])
+    return found[1:]
+
+
 @dataclass(frozen=True)
 class RawLog:
     """Everything both simulating engines note down, in whole picoseconds, before a window is chosen.
 
     ``snapshots[step]`` holds cumulative totals at a step boundary, shape (ROWS, ranks); every engine
     keeps at least the steps of :func:`snapshot_steps`.  ``lag_ps[step]`` is the time from issue to
-    completion of the last collective issued in a step, summed over ranks.  ``staleness`` has a row a
-    step, for the workers' own updates: bytes times staleness, bytes, maximum; ``server_staleness``
+    completion of the last collective issued in a step (or before), summed over ranks.  ``staleness``
+    has a row a step, for the workers' own updates: bytes times staleness, bytes, maximum;
+    ``server_staleness``
     a row an update of a server: its time, then the same.
     """
 

@@ -16,12 +16,15 @@ import numpy as np
 from pssim.engine.clock import ComputeTable, to_ps
 from pssim.engine.guard import (
     ACTIONS_A_STEP,
+    ENDED,
     NotLockStep,
     advance,
+    cost_s,
     ended_early,
     misused,
     not_a_gradient,
     not_an_action,
+    started,
     too_many_actions,
 )
 from pssim.engine.job import Job
@@ -37,6 +40,7 @@ from pssim.engine.record import (
     WAIT,
     IntArray,
     RawLog,
+    lags,
 )
 from pssim.errors import PssimError
 from pssim.network import Channel, Operation
@@ -100,11 +104,11 @@ class _Vector:
         self.kept = frozenset(kept)
         self.snapshots: dict[int, IntArray] = {}
         self.operations: list[Operation] = []
-        self.lag: list[int] = []
         self.last_issue: tuple[Operation, IntArray | int] | None = None
-        self.pending_lag: list[tuple[Operation, int]] = []
-        self.staleness = np.zeros((steps, 3), dtype=np.int64)
-        self.collective_bytes = np.zeros(steps)
+        self.last_of_step: list[tuple[Operation, int] | None] = []
+        # One row more than steps: what a program still does after its last step is not measured.
+        self.staleness = np.zeros((steps + 1, 3), dtype=np.int64)
+        self.collective_bytes = np.zeros(steps + 1)
         self.step = 0
         self.complete = False
         self.actions = 0
@@ -112,19 +116,26 @@ class _Vector:
     # ------------------------------------------------------------------------------ step boundaries
 
     def _begin_step(self, step: int) -> None:
-        if self.last_issue is not None:
-            operation, arrivals = self.last_issue
-            summed = int(arrivals.sum()) if isinstance(arrivals, np.ndarray) else arrivals * self.job.ranks
-            self.pending_lag.append((operation, summed))
-            self.last_issue = None
+        if step:
+            self.last_of_step.append(self._last_arrivals())
         self.marks[step] = self.clock
         if step in self.kept:
             self.snapshots[step] = self.total + np.array(self.common, dtype=np.int64)[:, None]
-        self.step = min(step, self.steps - 1)
+        self.step = step
         self.actions = 0
         self.complete = step == self.steps
         if step < self.steps:
             self.durations = self.table.step(step)
+
+    def _last_arrivals(self) -> tuple[Operation, int] | None:
+        """The last collective issued in the step that ends, and the sum over ranks of when."""
+        if self.last_issue is None:
+            return None
+        operation, arrivals = self.last_issue
+        self.last_issue = None
+        if isinstance(arrivals, int):
+            return operation, arrivals * self.job.ranks
+        return operation, int(arrivals.sum())
 
     # -------------------------------------------------------------------------------------- actions
 
@@ -191,17 +202,17 @@ class _Vector:
         job = self.job
         rank = _LockStepRank(job, self._begin_step)
         rank._steps = self.steps
-        program = job.scheme.worker(rank)
+        program = started(job.scheme, "worker", job.scheme.worker(rank))
         versions = [0] * len(job.workload.buckets)
         computed_on = versions[:]
         result: Any = None
         action: Any = None
         try:
-            while (action := advance(program, result, job.scheme)) is not None:
+            while (action := advance(program, result, job.scheme)) is not ENDED:
                 result = None
                 self.actions += 1
                 if self.actions > ACTIONS_A_STEP:
-                    raise too_many_actions(job.scheme, "the program", self.step)
+                    raise too_many_actions(job.scheme, "the program", f"in step {self.step}")
                 kind = type(action)
                 if kind is Backward:
                     bucket = action.bucket
@@ -219,7 +230,7 @@ class _Vector:
                     computed_on = versions[:]
                     self._busy(COMPUTE, self.durations[0])
                 elif kind is Compute:
-                    extra = self.table.extra(action.cost_s, self.step)
+                    extra = self.table.extra(cost_s(job.scheme, action), self.step)
                     self._busy(COMPUTE, extra)
                     self.total[EXTRA] += extra
                 elif kind in (Send, Receive, Load):
@@ -237,17 +248,13 @@ class _Vector:
     def _log(self) -> RawLog:
         for operation in self.operations:  # those still in flight are drained, not applied
             self.channel.settle(operation)
-        if self.operations:
-            self.lag = [
-                (operation.end_ps or 0) * self.job.ranks - arrived for operation, arrived in self.pending_lag
-            ]
         return RawLog(
             engine="vector",
             marks_ps=self.marks,
             snapshots=self.snapshots,
             intervals_ps=[(op.start_ps or 0, op.end_ps or 0) for op in self.operations],
-            lag_ps=self.lag,
-            staleness=self.staleness,
-            collective_bytes=self.collective_bytes,
+            lag_ps=lags(self.last_of_step, self.job.ranks),
+            staleness=self.staleness[: self.steps],
+            collective_bytes=self.collective_bytes[: self.steps],
             free_running=False,
         )
