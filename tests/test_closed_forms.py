@@ -208,7 +208,7 @@ def test_the_delay_queue_fills_before_steps_are_steady(make_job: Any, record_of:
     assert step_s(record) == pytest.approx(1.05, rel=1e-9)
 
 
-def test_a_run_that_ends_before_the_queue_is_full_says_so(make_job: Any, record_of: Any) -> None:
+def test_a_run_that_ends_before_the_queue_is_full_says_so(make_job: Any, record_of: Any, step_s: Any) -> None:
     """At delay 4 the queue fills until step 64 or so; 40 steps all take 1.000, and are not called steady."""
     job = make_job("pseudo-sync", options={"delay": 4}, steps=40, **all_reduce(1.05))
     record = record_of(job, "vector")
