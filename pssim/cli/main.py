@@ -25,7 +25,7 @@ _DONE, _BAD_INPUT, _DEFECT, _INTERRUPTED = 0, 2, 3, 130
 _COMMANDS = {
     "run": ("pssim.cli.run:run", "Predict how the schemes of a scenario scale."),
     "list": ("pssim.cli.list:list_", "List scenarios, schemes, profiles, devices and engines."),
-    "explain": ("pssim.cli.explain:explain", "Say what a column of the results means."),
+    "explain": ("pssim.cli.explain:explain", "Say what a column or a setting means."),
     "schema": ("pssim.cli.schema:schema", "Print the JSON schema of scenario files."),
     "calibrate": ("pssim.cli.calibrate:calibrate", "Measure a model on this machine."),
 }

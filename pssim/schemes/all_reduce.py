@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Annotated
 
 from pydantic import Field
 
@@ -42,9 +41,17 @@ class DelayedAllReduce(Scheme):
     that the first ``delay`` steps apply nothing.
     """
 
-    delay: Annotated[int, Field(ge=0)] = 1
-    overlap: bool = True
-    warmup_steps: Annotated[int, Field(ge=0)] = 0
+    delay: int = Field(
+        1, ge=0, description="steps between computing a gradient and applying its average; 0 is synchronous"
+    )
+    overlap: bool = Field(
+        True,
+        description="whether a bucket's all-reduce begins during backward, as soon as its gradient is ready, "
+        "or only after it",
+    )
+    warmup_steps: int = Field(
+        0, ge=0, description="steps at the start that apply their own gradients, as if delay were 0"
+    )
 
     def worker(self, rank: Rank) -> Program:
         """One rank: compute, begin the all-reduces, apply what began ``delay`` steps ago."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -46,9 +46,20 @@ class ParameterServer(Scheme):
     parallel parameter server", NIPS 2013 (bound, here on completed steps).
     """
 
-    bound: Annotated[int, Field(ge=0)] | None = None
-    servers: Annotated[int, Field(ge=1)] = 1
-    placement: Literal["colocated", "dedicated"] = "colocated"
+    bound: int | None = Field(
+        None,
+        ge=0,
+        description="completed steps a worker may be ahead of the slowest one; one that is further ahead is "
+        "answered only when the slowest has come closer",
+    )
+    servers: int = Field(
+        1, ge=1, description="servers that the buckets are spread over, the largest first, each bucket whole"
+    )
+    placement: Literal["colocated", "dedicated"] = Field(
+        "colocated",
+        description="colocated: on the nodes of the first workers, one a node at most; dedicated: on nodes "
+        "of their own",
+    )
 
     has_server: ClassVar[bool] = True
 
