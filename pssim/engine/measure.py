@@ -108,7 +108,7 @@ def _lock_step_window(
     for start in usable:
         growth = abs(final - lag[start : start + span].mean())
         if growth <= _LOCK_STEP_DRIFT * step_ps * (steps - start):
-            return start, start <= steps / 2
+            return start, start <= 0.75 * steps
     return min(usable, key=lambda start: abs(start - steps / 2)), False
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["WIDTH", "rich_table", "table_text"]
 
-WIDTH = 110
+WIDTH = 140
 """Characters in a line where there is no terminal to ask."""
 
 _NOTHING = "-"
