@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Generator, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from pssim.engine.clock import LONGEST_S
 from pssim.engine.payload import Tag, WeightsTag
@@ -15,6 +15,7 @@ from pssim.program import Action, Backward, Compute, Load, Program, Scheme, Upda
 __all__ = [
     "ACTIONS_A_STEP",
     "ENDED",
+    "NoStepYet",
     "NotLockStep",
     "advance",
     "cost_s",
@@ -24,6 +25,7 @@ __all__ = [
     "not_a_gradient",
     "not_an_action",
     "started",
+    "steps_once",
     "too_many_actions",
 ]
 
@@ -31,8 +33,29 @@ ENDED = object()
 """What :func:`advance` gives when a program has ended."""
 
 
-class NotLockStep(Exception):
+class NotLockStep(BaseException):  # so that a program's `except Exception` does not swallow it
     """The program depends on something that differs between ranks."""
+
+
+class NoStepYet:
+    """In the place of a rank's durations, until there are any: says so when one is asked for."""
+
+    def __init__(self, scheme: Scheme, who: str) -> None:
+        self._scheme = scheme
+        self._who = who
+
+    def __getitem__(self, segment: int) -> NoReturn:
+        raise SchemeError(
+            f"{_where(self._scheme)}{self._who} of {type(self._scheme).__name__} computes outside of a step; "
+            "a worker must loop over rank.steps(), and a server has no forward or backward pass"
+        )
+
+
+def steps_once(scheme: Scheme, who: str) -> SchemeError:
+    """The program began a second loop over its steps."""
+    return SchemeError(
+        f"{_where(scheme)}{who} of {type(scheme).__name__}: rank.steps() can be looped over only once"
+    )
 
 
 # A program that does this much in one step will never come to the next.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from pssim.engine.guard import NoStepYet, steps_once
 from pssim.engine.payload import WeightsTag
 from pssim.engine.record import ROWS
 from pssim.errors import SchemeError
@@ -46,7 +47,7 @@ class EventRank:
         self.step = 0
         self.issued = 0
         self.ahead_ps = 0  # computed, but not slept off yet
-        self.row: list[int] = []
+        self.row: list[int] | NoStepYet = NoStepYet(job.scheme, self.name)
         self.versions = [0] * len(job.workload.buckets)
         self.computed_on = self.versions[:]
         self.total = [0] * ROWS
@@ -75,6 +76,8 @@ class EventRank:
             raise SchemeError(
                 f"{type(run.job.scheme).__name__}: {self.name} asked for steps, a server has none"
             )
+        if self.marks:
+            raise steps_once(run.job.scheme, self.name)
         for step in range(run.job.steps):
             self.step = step
             self.marks.append(run.env.now + self.ahead_ps)

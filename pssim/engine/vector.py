@@ -17,6 +17,7 @@ from pssim.engine.clock import ComputeTable, to_ps
 from pssim.engine.guard import (
     ACTIONS_A_STEP,
     ENDED,
+    NoStepYet,
     NotLockStep,
     advance,
     cost_s,
@@ -25,6 +26,7 @@ from pssim.engine.guard import (
     not_a_gradient,
     not_an_action,
     started,
+    steps_once,
     too_many_actions,
 )
 from pssim.engine.job import Job
@@ -109,13 +111,16 @@ class _Vector:
         # One row more than steps: what a program still does after its last step is not measured.
         self.staleness = np.zeros((steps + 1, 3), dtype=np.int64)
         self.collective_bytes = np.zeros(steps + 1)
-        self.step = 0
+        self.durations: IntArray | NoStepYet = NoStepYet(scheme, "the program")
+        self.step = -1
         self.complete = False
         self.actions = 0
 
     # ------------------------------------------------------------------------------ step boundaries
 
     def _begin_step(self, step: int) -> None:
+        if step == 0 and self.step >= 0:
+            raise steps_once(self.job.scheme, "the program")
         if step:
             self.last_of_step.append(self._last_arrivals())
         self.marks[step] = self.clock
