@@ -56,6 +56,15 @@ def test_a_scheme_file_is_listed(output, tmp_path):
     )
 
 
+def test_options_of_a_scheme_file_are_described(output, tmp_path):
+    """As the file's author describes them: ``pssim explain`` knows only the bundled schemes."""
+    (tmp_path / "my.py").write_text(
+        "import pssim\nfrom pydantic import Field\n\nclass Mine(pssim.Scheme):\n"
+        "    k: int = Field(3, description='how many')\n    j: bool = True\n"
+    )
+    assert "Options: k=3 (how many), j=true." in output("list", "my.py")
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

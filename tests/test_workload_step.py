@@ -170,6 +170,14 @@ def test_the_notes_show_the_move_with_range_evidence_and_source(device: Device) 
         assert part in notes
 
 
+def test_a_rate_without_a_range_has_none_in_the_notes(device: Device) -> None:
+    """Low and high are the value where the device's file does not give them."""
+    rate = device.sustained_flops_per_s
+    exact = rate.model_copy(update={"low": rate.value, "high": rate.value})
+    device = device.model_copy(update={"sustained_flops_per_s": exact})
+    assert "(assumed; no range given; this test)" in " ".join(build_step(CHAIN, batch=1, device=device).notes)
+
+
 def test_a_profile_without_flops_stays_on_its_machine(device: Device) -> None:
     with pytest.raises(ProfileError, match="'tiny' cannot be moved to device 'abacus': it must have FLOPs"):
         build_step(profile([(1.0, 1.0, (1,))], flops=0), batch=1, device=device)

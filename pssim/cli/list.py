@@ -95,11 +95,15 @@ def _device(name: str) -> str:
     return f"{device.description}; {format_flops_per_s(sustained.value)} sustained ({sustained.evidence})"
 
 
-def _scheme(variant: Variant) -> tuple[str, str]:
-    """A scheme's name; what it is, and its options with the values they have if nothing is said."""
+def _scheme(variant: Variant, *, described: bool = False) -> tuple[str, str]:
+    """A scheme's name; what it is, and its options with the values they have if nothing is said.
+
+    ``described`` adds what each option is, where its author says so.
+    """
     presets = dict(variant.presets)
     options = [
         f"{key}={_value(presets.get(key, field.get_default(call_default_factory=True)))}"
+        + (f" ({field.description})" if described and field.description else "")
         for key, field in variant.scheme.model_fields.items()
     ]
     summary = " ".join((variant.scheme.__doc__ or "").strip().split("\n\n")[0].split()).replace("``", "")
@@ -137,7 +141,7 @@ def _schemes_in(file: str) -> _Rows:
                 raise
             continue
         if variant.scheme is not Scheme:
-            rows.append(_scheme(variant))
+            rows.append(_scheme(variant, described=True))  # which `pssim explain` does not know of
     return rows
 
 

@@ -171,4 +171,7 @@ def _places(rows: Sequence[Row]) -> str:
     sizes: dict[str, list[str]] = {}
     for row in rows:
         sizes.setdefault(str(row["scheme"]), []).append(f"{row['nodes']:,}")
-    return "; ".join(f"{scheme} at {', '.join(nodes)} nodes" for scheme, nodes in sizes.items())
+    return "; ".join(
+        f"{scheme} at {', '.join(nodes)} {'node' if nodes == ['1'] else 'nodes'}"
+        for scheme, nodes in sizes.items()
+    )

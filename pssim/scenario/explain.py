@@ -172,7 +172,9 @@ def _from_files(loaded: Loaded) -> Iterator[Row]:
         ("sustained", device.sustained_flops_per_s, format_flops_per_s),
         ("memory_bandwidth", device.memory_bandwidth_bytes_per_s, format_bytes_per_s),
     ):
-        text = f"{say(known.value)} ({say(known.low)} to {say(known.high)})"
+        text = say(known.value)
+        if known.low < known.high:
+            text += f" ({say(known.low)} to {say(known.high)})"
         yield Row(f"device.{key}", known.value, text, f"{source}, {known.evidence}")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pssim.errors import ProfileError
@@ -182,7 +182,7 @@ def _device_note(device: Device, share: float) -> str:
     part = "" if share == 1.0 else f", of which a rank has {share:.6g}"
     return (
         f"moved to device {device.name!r}: {format_flops_per_s(rate.value)} sustained ({rate.evidence}; "
-        f"range {format_flops_per_s(rate.low)} to {format_flops_per_s(rate.high)}; {rate.source}){part}"
+        f"{_range(rate.low, rate.high, format_flops_per_s)}; {rate.source}){part}"
     )
 
 
@@ -190,6 +190,10 @@ def _update_note(device: Device) -> str:
     rate = device.memory_bandwidth_bytes_per_s
     return (
         f"update: {_UPDATE_BYTES_PER_PARAMETER} bytes a parameter (SGD with momentum) at "
-        f"{format_bytes_per_s(rate.value)} ({rate.evidence}; range {format_bytes_per_s(rate.low)} to "
-        f"{format_bytes_per_s(rate.high)}; {rate.source})"
+        f"{format_bytes_per_s(rate.value)} ({rate.evidence}; "
+        f"{_range(rate.low, rate.high, format_bytes_per_s)}; {rate.source})"
     )
+
+
+def _range(low: float, high: float, spell: Callable[[float], str]) -> str:
+    return f"range {spell(low)} to {spell(high)}" if low < high else "no range given"
