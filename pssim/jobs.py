@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pssim.cluster import Jitter, JitterSource, Placement, fill_nodes
 from pssim.engine.job import Job, server_nodes
 from pssim.network import Link, Network
+from pssim.program import Scheme
 from pssim.workload.device import load_device
 from pssim.workload.profile import load_profile
 from pssim.workload.step import StepWorkload, build_step
@@ -50,13 +51,23 @@ class JobMaker:
         )
         self.jitter = Jitter(cluster.jitter.persistent, cluster.jitter.node, cluster.jitter.independent)
         self._sized: dict[int, _Sized] = {}
+        self._workloads: dict[int, StepWorkload] = {}
+        self._built: dict[int, tuple[Scheme, str]] = {}
 
     def _at(self, size: Size) -> _Sized:
         if size.ranks not in self._sized:
+            workload = self._step(self._scenario.micro_batch(size.ranks))
+            placement = fill_nodes(size.ranks, self._scenario.cluster.ranks_per_node)
+            self._sized[size.ranks] = _Sized(workload, placement)
+        return self._sized[size.ranks]
+
+    def _step(self, batch: int) -> StepWorkload:
+        """One step at this batch; under weak scaling that is the same at every size."""
+        if batch not in self._workloads:
             settings = self._scenario.workload
-            workload = build_step(
+            self._workloads[batch] = build_step(
                 self._profile,
-                batch=self._scenario.micro_batch(size.ranks),
+                batch=batch,
                 device=self._device,
                 device_share=self._share,
                 bucket_cap_bytes=settings.bucket_cap_bytes,
@@ -64,23 +75,31 @@ class JobMaker:
                 accumulation_steps=settings.accumulation_steps,
                 update_s=settings.update_s,
             )
-            placement = fill_nodes(size.ranks, self._scenario.cluster.ranks_per_node)
-            self._sized[size.ranks] = _Sized(workload, placement)
-        return self._sized[size.ranks]
+        return self._workloads[batch]
+
+    def _scheme(self, entry: SchemeEntry) -> tuple[Scheme, str]:
+        """The scheme of an entry and its label, built once."""
+        if id(entry) not in self._built:
+            self._built[id(entry)] = entry.build(), entry.label
+        return self._built[id(entry)]
 
     def workload(self, size: Size) -> StepWorkload:
         """One step of one rank at this size."""
         return self._at(size).workload
 
+    def label(self, entry: SchemeEntry) -> str:
+        """The label of a scheme: its name, and the options that differ from what the name stands for."""
+        return self._scheme(entry)[1]
+
     def job(self, entry: SchemeEntry, size: Size, replication: int = 0) -> Job:
         """One replication of one scheme at one size."""
         sized = self._at(size)
-        scheme = entry.build()
+        scheme, label = self._scheme(entry)
         servers: tuple[int, ...] = ()
         if scheme.has_server:
             servers = server_nodes(scheme.server_count(), scheme.dedicated_servers(), size.nodes)
         return Job(
-            label=entry.label,
+            label=label,
             scheme=scheme,
             placement=sized.placement,
             workload=sized.workload,

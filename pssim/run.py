@@ -20,6 +20,7 @@ from pssim.engine.measure import measure
 from pssim.engine.record import RawLog, Record
 from pssim.errors import EngineError
 from pssim.jobs import JobMaker
+from pssim.program import NoClosedForm
 
 if TYPE_CHECKING:
     from pssim.scenario import Loaded
@@ -183,7 +184,7 @@ def _point(loaded: Loaded, maker: JobMaker, entry: int, size: int, *, engine: st
     at = loaded.scenario.sizes[size]
     workload = maker.workload(at)
     return Point(
-        scheme_label=loaded.scenario.schemes[entry].label,
+        scheme_label=maker.label(loaded.scenario.schemes[entry]),
         nodes=at.nodes,
         ranks=at.ranks,
         cores=at.cores,
@@ -197,10 +198,10 @@ def _point(loaded: Loaded, maker: JobMaker, entry: int, size: int, *, engine: st
 def _closed_form(loaded: Loaded, maker: JobMaker, task: _Task) -> Point:
     scheme = loaded.scenario.schemes[task.entry]
     job = maker.job(scheme, loaded.scenario.sizes[task.size])
-    reasons = analytic.unsupported(job)
-    if reasons:
-        raise EngineError(f"engine analytic does not support scheme {job.label}: {'; '.join(reasons)}")
-    found = analytic.estimate(job)
+    try:
+        found = analytic.estimate(job)
+    except NoClosedForm as error:
+        raise EngineError(f"engine analytic does not support scheme {job.label}: {error}") from None
     per_s = job.workload.samples * job.ranks / found.step_s if found.step_s else 0.0
     row = {
         "step_s": found.step_s,

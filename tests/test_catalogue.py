@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -84,6 +85,9 @@ def test_an_installed_package_finds_its_data_inside(tmp_path):
     shutil.copytree(catalogue._folder(catalogue._SCENARIO), package / "_data" / "scenarios")
     program = "from pssim.catalogue import *; print(find_scenario('tianhe2-resnet50'), scenario_names())"
     command = [sys.executable, "-c", program]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+    )
     assert done.stdout.startswith(str(package / "_data" / "scenarios" / "tianhe2-resnet50.toml"))
     assert str(scenario_names()) in done.stdout

@@ -77,8 +77,9 @@ class JitterSource:
         self._replication = replication
         ranks = placement.ranks
         self._ranks = np.arange(ranks) if streams is None else np.asarray(streams)
-        mapped = {} if node_streams is None else node_streams
-        self._nodes = np.array([mapped.get(node, node) for node in placement.node_of_rank])
+        self._nodes = placement.nodes
+        if node_streams is not None:
+            self._nodes = np.array([node_streams[node] for node in placement.node_of_rank])
         constant = np.ones(ranks) if slowdown is None else np.asarray(slowdown, dtype=np.float64)
         if jitter.persistent > 0:
             constant = constant * self._part("persistent", jitter.persistent, self._ranks)

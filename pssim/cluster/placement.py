@@ -36,4 +36,4 @@ class Placement:
 
 def fill_nodes(ranks: int, ranks_per_node: int) -> Placement:
     """Ranks placed node after node; the last node may be ragged."""
-    return Placement(tuple(rank // ranks_per_node for rank in range(ranks)))
+    return Placement(tuple((np.arange(ranks) // ranks_per_node).tolist()))

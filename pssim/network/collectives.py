@@ -66,26 +66,40 @@ def _ring(size_bytes: float, per_node: tuple[int, ...], link: Link, local: Link 
     return CollectiveCost("ring", rounds * slowest[0], rounds * slowest[1], rounds * chunk)
 
 
-def _tree(size_bytes: float, per_node: tuple[int, ...], link: Link, local: Link | None) -> CollectiveCost:
+@lru_cache(maxsize=4096)
+def _tree_rounds(per_node: tuple[int, ...]) -> tuple[tuple[int, bool], ...]:
+    """For each round of a binomial tree, the most messages that share a NIC, and whether some need none."""
+    if per_node[0] == 1:
+        return ((1, False),) * (len(per_node) - 1).bit_length()
     ranks = sum(per_node)
     node = np.repeat(np.arange(len(per_node)), per_node)
-    latency = transfer = 0.0
+    rounds = []
     distance = 1
     while distance < ranks:
         source = np.arange(distance, ranks, 2 * distance)
         sending, receiving = node[source], node[source - distance]
         crosses = sending != receiving
-        slowest = (0.0, 0.0)
+        sharing = 0
         if crosses.any():
-            sharing = max(np.bincount(sending[crosses]).max(), np.bincount(receiving[crosses]).max())
-            slowest = _slower(slowest, (link.latency_s, float(sharing) * link.transfer_s(size_bytes)))
-        if not crosses.all():
+            sharing = int(max(np.bincount(sending[crosses]).max(), np.bincount(receiving[crosses]).max()))
+        rounds.append((sharing, not crosses.all()))
+        distance *= 2
+    return tuple(rounds)
+
+
+def _tree(size_bytes: float, per_node: tuple[int, ...], link: Link, local: Link | None) -> CollectiveCost:
+    ranks = sum(per_node)
+    latency = transfer = 0.0
+    for sharing, stays_inside in _tree_rounds(per_node):
+        slowest = (0.0, 0.0)
+        if sharing:
+            slowest = _slower(slowest, (link.latency_s, sharing * link.transfer_s(size_bytes)))
+        if stays_inside:
             inside = local or link
             slowest = _slower(slowest, (inside.latency_s, inside.transfer_s(size_bytes)))
         # The broadcast runs the same rounds backwards, with senders and receivers exchanged.
         latency += 2 * slowest[0]
         transfer += 2 * slowest[1]
-        distance *= 2
     return CollectiveCost("tree", latency, transfer, 2 * (ranks - 1) / ranks * size_bytes)
 
 

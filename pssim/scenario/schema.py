@@ -8,7 +8,7 @@ are errors.  What follows from these settings is computed from them and cannot b
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -253,7 +253,7 @@ class Scenario(Part):
             raise ValueError("; ".join(f"{'.'.join(map(str, key))}: {message}" for key, message in faults))
         return self
 
-    @property
+    @cached_property
     def sizes(self) -> tuple[Size, ...]:
         """The cluster sizes, smallest first, each once; the last node of a size in ranks need not be full."""
         per_node = self.cluster.ranks_per_node
