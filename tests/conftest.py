@@ -86,7 +86,9 @@ def _make_job(
         scheme=built,
         placement=placed,
         workload=workload,
-        network=Network(Link(latency_s, bandwidth), local or Link(latency_s / 3, 7 * bandwidth), algorithm, width, holds),
+        network=Network(
+            Link(latency_s, bandwidth), local or Link(latency_s / 3, 7 * bandwidth), algorithm, width, holds
+        ),
         jitter=factors,
         steps=steps,
         server_nodes=servers,

@@ -136,7 +136,7 @@ def test_sync_overlap_hides_all_but_the_tail(make_job: Any, record_of: Any, step
 def test_occupancy_and_latency_apart(
     delay: int, occupancy_s: float, latency_s: float, make_job: Any, record_of: Any, step_s: Any
 ) -> None:
-    """A channel free once the bytes are through: the step is max(comp, occupancy, (comp + completion)/(d+1))."""
+    """A channel free once bytes are through: the step is max(comp, occupancy, (comp + completion)/(d+1))."""
     job = make_job(
         "pseudo-sync", options={"delay": delay}, holds=False, steps=120, **all_reduce(occupancy_s, latency_s)
     )
@@ -179,7 +179,7 @@ def test_a_delay_on_a_wide_channel_has_no_closed_form(buckets: int, make_job: An
 
 @given(data=st.data())
 def test_finishing_times_end_for_any_rounding(data: Any) -> None:
-    """Collectives on a channel of any width all end, none before its own time alone nor after all in a row."""
+    """Collectives on a channel of any width all end: none sooner than alone, nor later than all in a row."""
     count = data.draw(st.integers(1, 6))
     seconds = st.one_of(st.floats(0.0, 1.0), st.sampled_from([0.1, 0.2, 0.30000000000000004, 1e-17]))
     ready = sorted(data.draw(st.lists(seconds, min_size=count, max_size=count)))
@@ -303,7 +303,7 @@ def test_with_several_buckets_the_slack_ends_with_the_communication_tail(
 def test_delays_on_different_ranks_add_up_in_sync_only(
     count: int, sync_s: float, pseudo_sync_s: float, make_job: Any
 ) -> None:
-    """Delays of .5 s on different ranks in different steps, slack .5 s: the run ends later by their sum or by one."""
+    """Delays of .5 s in different steps, slack over .5 s: the run ends later by their sum, or by one."""
     late = {(rank, 3 + 2 * rank): 1.5 for rank in range(count)}
     for scheme, expected in (("sync", sync_s), ("pseudo-sync", pseudo_sync_s)):
         for engine in (events, vector):

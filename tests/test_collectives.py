@@ -83,7 +83,8 @@ def test_cost_is_monotone(algorithm: str, data: Any) -> None:
     size = draw(st.integers(0, 10**9))
     latency, bandwidth = draw(st.floats(0, 1e-2)), draw(st.floats(1e6, 1e12))
     cost = network(algorithm, Link(latency, bandwidth)).all_reduce(size, counts)
-    larger = network(algorithm, Link(latency, bandwidth)).all_reduce(size + draw(st.integers(0, 10**9)), counts)
+    more = draw(st.integers(0, 10**9))
+    larger = network(algorithm, Link(latency, bandwidth)).all_reduce(size + more, counts)
     slower = network(algorithm, Link(latency + draw(st.floats(0, 1e-2)), bandwidth)).all_reduce(size, counts)
     thinner = network(algorithm, Link(latency, bandwidth / draw(st.floats(1, 100)))).all_reduce(size, counts)
     for other in (larger, slower, thinner):
@@ -119,8 +120,9 @@ def test_costs_scale_exactly_in_the_limits() -> None:
     counts = one_a_node(24)
     for algorithm in ("ring", "tree"):
         bytes_only = network(algorithm, Link(0.0, 1e9)).all_reduce(10**6, counts)
-        assert network(algorithm, Link(0.0, 1e9)).all_reduce(4 * 10**6, counts).total_s == 4 * bytes_only.total_s
-        assert network(algorithm, Link(0.0, 2.5e8)).all_reduce(10**6, counts).total_s == 4 * bytes_only.total_s
+        larger = network(algorithm, Link(0.0, 1e9)).all_reduce(4 * 10**6, counts)
+        slower = network(algorithm, Link(0.0, 2.5e8)).all_reduce(10**6, counts)
+        assert larger.total_s == slower.total_s == 4 * bytes_only.total_s
         latency_only = network(algorithm, Link(1e-6, 1e9)).all_reduce(0, counts)
         quadruple = network(algorithm, Link(4e-6, 1e9)).all_reduce(0, counts)
         assert quadruple.total_s == pytest.approx(4 * latency_only.total_s)
@@ -162,7 +164,7 @@ def ring_rounds(ranks: int) -> list[list[tuple[int, int]]]:
 
 @given(data=st.data())
 def test_nics_are_shared_as_counted_by_brute_force(data: Any) -> None:
-    """Every message of every round, on nodes of any sizes: latency and transfer are those of the closed form."""
+    """Every message of every round, on nodes of any sizes: latency and transfer are the closed form's."""
     counts = sorted(data.draw(st.lists(st.integers(1, 9), min_size=1, max_size=9)), reverse=True)
     size = data.draw(st.sampled_from([0, 1, 1000, 10**7]))
     ranks = sum(counts)
@@ -182,7 +184,8 @@ def test_nics_are_shared_as_counted_by_brute_force(data: Any) -> None:
 def test_a_cost_does_not_depend_on_the_order_of_nodes() -> None:
     """Nodes of 3, 1 and 2 ranks cost what nodes of 3, 2 and 1 do."""
     for algorithm in ("ring", "tree", "auto"):
-        assert network(algorithm).all_reduce(10**6, (3, 1, 2)) == network(algorithm).all_reduce(10**6, (3, 2, 1))
+        one, other = (network(algorithm).all_reduce(10**6, nodes) for nodes in ((3, 1, 2), (3, 2, 1)))
+        assert one == other
 
 
 def test_ranks_of_one_node_use_the_local_link() -> None:

@@ -52,7 +52,7 @@ def test_replication_and_seed_change_all_parts() -> None:
 
 
 def test_what_is_persistent_stays_and_what_is_the_nodes_is_shared() -> None:
-    """Persistent factors are constant in time, node factors common to a node's ranks, independent ones neither."""
+    """Persistent factors are constant in time, node factors common to a node, independent ones neither."""
     placement = fill_nodes(6, 3)
     persistent = JitterSource(Jitter(persistent=0.2), placement)
     assert not persistent.varies_in_time
@@ -79,7 +79,7 @@ def test_no_jitter_is_exactly_one() -> None:
 @pytest.mark.parametrize("cv", [0.02, 0.3, 1.0])
 @pytest.mark.parametrize("part", ["persistent", "node", "independent"])
 def test_factors_have_mean_one_and_the_coefficient_of_variation_asked_for(part: str, cv: float) -> None:
-    """Over 200,000 draws, each within 4.5 standard errors (log-normal: that of the variance from its kurtosis)."""
+    """Over 200,000 draws: the mean, and mean and spread of the logarithm, within 4.5 standard errors each."""
     ranks, steps = 2000, 100
     placement = fill_nodes(ranks, 1)
     sources = [JitterSource(Jitter(**{part: cv}), placement, replication=r) for r in range(steps)]
@@ -217,7 +217,7 @@ def test_hash_seed_changes_nothing() -> None:
 
 @pytest.mark.parametrize("ranks", [16, 256])
 def test_a_delay_of_one_step_absorbs_independent_jitter(ranks: int, make_job: Any, record_of: Any) -> None:
-    """Independent jitter of 10 % costs sync the slowest of all ranks each step, pseudo-sync a fraction of that."""
+    """Independent jitter of 10 % costs sync the slowest rank of each step, pseudo-sync a fraction of that."""
     loss = {}
     for scheme in ("sync", "pseudo-sync"):
         job = make_job(
@@ -233,8 +233,9 @@ def test_no_delay_absorbs_a_slow_rank(make_job: Any, record_of: Any) -> None:
     """One rank 10 % slower for good costs every all-reduce scheme 10 %."""
     for scheme, options in (("sync", {}), ("pseudo-sync", {}), ("pseudo-sync", {"delay": 4})):
         job = make_job(
-            scheme, options=options, ranks=16, slowdown=[1.1] + [1.0] * 15, steps=200, sizes=(1,), bandwidth=1e12
-        )
+            scheme, options=options, ranks=16, slowdown=[1.1] + [1.0] * 15, steps=200, sizes=(1,),
+            bandwidth=1e12,
+        )  # fmt: skip
         record = record_of(job, "vector")
         step_s = float((record.window_ps / record.steps_measured).mean()) / 1e12
         assert step_s == pytest.approx(1.1, rel=1e-9)
