@@ -17,7 +17,8 @@ from pssim.engine.job import Job, server_nodes
 from pssim.engine.measure import measure
 from pssim.engine.record import RawLog, Record
 from pssim.network import Link, Network
-from pssim.program import Scheme, find_variant
+from pssim.program import Scheme
+from pssim.registry import find_variant
 from pssim.workload.step import Bucket, StepWorkload
 
 # The same examples every time, so that a run says the same as the one before; HYPOTHESIS_PROFILE=large

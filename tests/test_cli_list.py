@@ -8,7 +8,7 @@ import pytest
 
 from pssim.catalogue import device_names, profile_names, scenario_names
 from pssim.cli.main import main
-from pssim.program import registered
+from pssim.registry import registered
 from pssim.scenario import ENGINES, json_schema
 
 

@@ -155,7 +155,7 @@ def test_events_runs_where_the_vector_engine_cannot_be_imported(tmp_path: Path) 
         from pssim.engine.job import Job, server_nodes
         from pssim.engine.measure import measure
         from pssim.network import Link, Network
-        from pssim.program import find_variant
+        from pssim.registry import find_variant
         from pssim.workload.step import Bucket, StepWorkload
 
         placement = fill_nodes(5, 2)

@@ -180,7 +180,7 @@ def test_hash_seed_changes_nothing() -> None:
         from pssim.engine.job import Job, server_nodes
         from pssim.engine.measure import measure
         from pssim.network import Link, Network
-        from pssim.program import find_variant
+        from pssim.registry import find_variant
         from pssim.workload.step import Bucket, StepWorkload
 
         placement = fill_nodes(9, 2)

@@ -26,8 +26,8 @@ from pssim.program import (
     Send,
     Update,
     Wait,
-    find_variant,
 )
+from pssim.registry import find_variant
 from pssim.run import simulate
 
 ENGINES = [events, vector]

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from pssim.catalogue import find_scenario, scenario_names
-from pssim.program import registered
+from pssim.registry import registered
 from pssim.scenario import json_schema, schema_text
 
 

@@ -63,7 +63,7 @@ def _settings() -> Iterator[dict[str, str]]:
 
 def _options() -> Iterator[dict[str, str]]:
     """The options of all schemes, each with what the schemes' names stand for."""
-    from pssim.program import registered
+    from pssim.registry import registered
 
     schemes = {variant.scheme: variant.scheme.model_json_schema() for variant in registered().values()}
     for scheme, schema in schemes.items():

@@ -49,7 +49,7 @@ def list_(what: str | None) -> None:
 
 def _everything() -> Iterator[tuple[str, _Rows]]:
     from pssim.catalogue import device_names, profile_names, scenario_names
-    from pssim.program import registered
+    from pssim.registry import registered
 
     yield "Scenarios", [(name, _question(name)) for name in scenario_names()]
     yield "Schemes", [_scheme(variant) for variant in registered().values()]
@@ -119,7 +119,8 @@ def _value(value: object) -> str:
 def _schemes_in(file: str) -> _Rows:
     """The scheme classes that a file defines.  Raise SchemeError if it cannot be read or run."""
     from pssim.errors import SchemeError
-    from pssim.program import Scheme, load_scheme_file
+    from pssim.program import Scheme
+    from pssim.registry import load_scheme_file
 
     path = Path(file)
     try:

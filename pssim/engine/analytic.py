@@ -72,7 +72,9 @@ def step_costs(job: Job) -> StepCosts:
             log_normal_sigma(jitter.persistent) ** 2 + (averaged * log_normal_sigma(jitter.independent)) ** 2
         )
         node = averaged * log_normal_sigma(jitter.node)
-        return slowest_factor(job.placement.ranks_per_node, rank, node)
+        # Means over several steps only serve the approximation, where a coarse grid will do.
+        points = 2001 if steps == 1 or isinf(steps) else 301
+        return slowest_factor(job.placement.ranks_per_node, rank, node, points)
 
     return StepCosts(
         ranks=job.ranks,

@@ -10,7 +10,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from pssim.errors import SchemeError
-from pssim.program import Scheme, parse_label, split_labels
+from pssim.program import Scheme
+from pssim.registry import parse_label, split_labels
 from pssim.scenario.faults import Fault, spoken
 from pssim.scenario.locate import KeyPath
 from pssim.scenario.origin import Mark, Origin

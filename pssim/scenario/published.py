@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from pssim.program import Variant, registered
+from pssim.program import Variant
+from pssim.registry import registered
 from pssim.scenario.schema import Scenario
 
 __all__ = ["json_schema", "schema_text"]

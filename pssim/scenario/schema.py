@@ -22,7 +22,8 @@ from pydantic import (
     model_validator,
 )
 
-from pssim.program import Scheme, Variant, find_variant
+from pssim.program import Scheme, Variant
+from pssim.registry import find_variant
 from pssim.units import parse_bytes, parse_bytes_per_s, parse_seconds
 
 __all__ = [
