@@ -13,7 +13,8 @@ from pssim.results import COLUMNS, csv_text, table_of
 
 
 def row(**cells):
-    given = {"scheme": "sync", "nodes": 1, "ranks": 1, "cores": 24, "engine": "vector", "samples_per_step": 32}
+    given = {"scheme": "sync", "nodes": 1, "ranks": 1, "cores": 24}
+    given |= {"engine": "vector", "samples_per_step": 32}
     return {**dict.fromkeys(COLUMNS), **given, "extrapolated": False, **cells}
 
 
