@@ -86,13 +86,13 @@ def test_lines_never_exceed_the_width(width):
 
 
 def test_most_of_a_usual_table_fits_where_there_is_no_terminal():
-    """The four schemes of a first scenario: no more than the smallest part is left out at 110 characters."""
+    """The four schemes of a first scenario: nothing is left out."""
     text = table_text([
         row(scheme, 512, step_s=10.0, parts={"update": 0.005, "exposed_queue": 7.0},
             efficiency_ci_low=0.9, efficiency_ci_high=1.0, staleness_mean=511.0)
         for scheme in ("sync", "sync-overlap", "pseudo-sync", "async")
     ])
-    assert text.splitlines()[-1] in ("", "no room for update_s")
+    assert "no room" not in text
 
 
 def test_the_table_is_plain_whatever_the_terminal(monkeypatch):
