@@ -274,7 +274,9 @@ def parameter_server(costs: StepCosts, *, bound: int | None) -> Triple:
     ranks x service.  Elsewhere, the asymptotic bounds of closed queueing networks (E. Lazowska et al.,
     "Quantitative System Performance", 1984, section 5.2): no cycle is shorter than a worker alone, nor
     are ranks cycles shorter than ranks x the busiest resource; and none is longer than if every other
-    worker were ahead at every resource.  The approximation is the lower bound.
+    worker were ahead at every resource.  The approximation between them is mean value analysis of the
+    busiest server's link in, update and link out, for exponential service; a run without any
+    variation may lock into a phase and be far from it, for ever.
     """
     servers = costs.servers
     if servers is None:
@@ -312,7 +314,41 @@ def parameter_server(costs: StepCosts, *, bound: int | None) -> Triple:
     high += (slowest - 1.0) * compute
     if bound is not None and not jitterless:
         high += (costs.slowest_of(1.0).mean - 1.0) * compute
-    return low, low, max(low, high)
+    high = max(low, high)
+    cycle = max(
+        _mean_value(ranks, remote_alone, (push * most / ranks, serve, pull * most / ranks))
+        for most, push, serve, pull in zip(
+            remote, servers.push_s, servers.serve_s, servers.pull_s, strict=True
+        )
+    )
+    return min(max(low, cycle), high), low, high
+
+
+def _mean_value(customers: int, alone_s: float, demands_s: Sequence[float]) -> float:
+    """The cycle of a closed queueing network: these demands, and what is left of ``alone_s`` as a delay.
+
+    Exact mean value analysis for exponential service, up to 256 customers; above, its fixed point for
+    many (P. Schweitzer, 1979).
+    """
+    thinking = max(0.0, alone_s - sum(demands_s))
+    queues = [0.0] * len(demands_s)
+    if customers <= 256:
+        cycle = alone_s
+        for present in range(1, customers + 1):
+            stays = [demand * (1.0 + queue) for demand, queue in zip(demands_s, queues, strict=True)]
+            cycle = thinking + sum(stays)
+            queues = [present * stay / cycle if cycle else 0.0 for stay in stays]
+        return cycle
+    cycle = max(alone_s, customers * max(demands_s))
+    share = (customers - 1) / customers
+    for _ in range(200):
+        queues = [customers * demand / cycle for demand in demands_s] if not any(queues) else queues
+        stays = [demand * (1.0 + share * queue) for demand, queue in zip(demands_s, queues, strict=True)]
+        before, cycle = cycle, thinking + sum(stays)
+        queues = [customers * stay / cycle for stay in stays]
+        if abs(cycle - before) <= 1e-9 * cycle:
+            break
+    return cycle
 
 
 def _pushes(servers: ServerCosts) -> list[list[float]]:
