@@ -176,7 +176,7 @@ def _simulated(scheme: str, options: dict[str, object], *, ranks: int, buckets: 
     from pssim.engine.job import Job, server_nodes
     from pssim.engine.measure import measure
     from pssim.network import Link, Network
-    from pssim.program import find_variant
+    from pssim.registry import find_variant
     from pssim.workload.step import Bucket, StepWorkload
 
     # Gradients of 80 MB (ResNet-50 has 102), 0.3 s of compute and 1 GB/s: a ring takes about half as
