@@ -9,7 +9,7 @@ rank that waits, what for and since when.
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from simpy import Event
 from simpy.events import Timeout
 
 from pssim.engine.clock import ComputeTable, to_ps
+from pssim.engine.collectives import Collectives, charge_wait, succeed
 from pssim.engine.environment import PicosecondEnvironment
 from pssim.engine.guard import (
     ACTIONS_A_STEP,
@@ -37,43 +38,20 @@ from pssim.engine.rank import EventRank
 from pssim.engine.record import (
     COMPUTE,
     EXTRA,
-    QUEUE,
-    TRANSFER,
     UPDATE,
-    WAIT,
     RawLog,
     lags,
 )
 from pssim.engine.stall import stalled
 from pssim.errors import PssimError, SchemeError
-from pssim.network import Channel, Operation
 from pssim.program import ANY, AllReduce, Backward, Compute, Forward, Load, Message, Receive, Send, Update
 from pssim.program import Wait as WaitAction
 
-__all__ = ["Collective", "simulate"]
+__all__ = ["simulate"]
 
 _PAYLOAD = (Tag, WeightsTag)
 # A rank that goes on for so long while no other comes to a boundary waits for one that hangs.
 _STEPS_WITHOUT_THE_SLOWEST = 100_000
-
-
-class Collective(Operation):
-    """An all-reduce that ranks arrive at one by one."""
-
-    __slots__ = ("arrived", "arrived_sum_ps", "done", "index", "issuer", "size_bytes", "step")
-
-    def __init__(
-        self, env: PicosecondEnvironment, index: int, issuer: EventRank, size_bytes: int, job: Job
-    ) -> None:
-        cost = job.all_reduce(size_bytes)
-        super().__init__(to_ps(cost.transfer_s), to_ps(cost.latency_s))
-        self.index = index
-        self.issuer = issuer
-        self.size_bytes = size_bytes
-        self.step = issuer.step
-        self.arrived = 0
-        self.arrived_sum_ps = 0
-        self.done = Event(env)
 
 
 class _Events:
@@ -84,10 +62,7 @@ class _Events:
         self.env = PicosecondEnvironment()
         self.table = ComputeTable(job.segments_s, job.jitter)
         self.rows: dict[int, tuple[list[list[int]], int]] = {}  # step -> durations by rank, ranks to come
-        self.channel = Channel(job.network.channel_width, job.network.holds_completion)
-        self.channel_timer = 0
-        self.unsettled: list[Collective] = []  # offered, but their end is not known yet
-        self.collectives: list[Collective] = []
+        self.collectives = Collectives(self.env, job)
         self.workers = [EventRank(self, index) for index in range(job.ranks)]
         holding = [(index, held) for index, held in enumerate(job.shards) if held]
         self.servers = [
@@ -103,7 +78,6 @@ class _Events:
         self.messages = Messages(self.env, self.ranks, job)
         self.staleness = [[0, 0, 0] for _ in range(job.steps + 1)]
         self.server_staleness: list[tuple[int, int, int, int]] = []
-        self.collective_bytes = np.zeros(job.steps + 1)
         self.tags = [Tag(bucket.index, bucket.size_bytes, 0) for bucket in job.workload.buckets]
         self.running = job.ranks
         self.go_on = False
@@ -142,66 +116,7 @@ class _Events:
         if self.running == 0:
             last_ps = max(worker.marks[-1] for worker in self.workers)
             timer = Timeout(self.env, max(0, last_ps - self.env.now))
-            timer.callbacks.append(_succeed(self.done))
-
-    # ---------------------------------------------------------------------------------- collectives
-
-    def issue(self, rank: EventRank, value: Any) -> tuple[Collective, Tag]:
-        """A rank arrives at its next collective; the last one to arrive makes it ready."""
-        if not isinstance(value, Tag):
-            raise not_a_gradient(self.job.scheme, "AllReduce", value)
-        if rank.holds:
-            raise SchemeError(
-                f"{type(self.job.scheme).__name__}: {rank.name} yielded AllReduce, which is for workers"
-            )
-        number = rank.issued
-        rank.issued = number + 1
-        if number == len(self.collectives):
-            collective = Collective(self.env, number, rank, value.size_bytes, self.job)
-            self.collectives.append(collective)
-            cost = self.job.all_reduce(value.size_bytes)
-            self.collective_bytes[min(rank.step, self.job.steps)] += cost.bytes_per_rank
-        else:
-            collective = self.collectives[number]
-            if collective.size_bytes != value.size_bytes:
-                raise SchemeError(
-                    f"collectives do not match: all-reduce number {number} is of {value.size_bytes} bytes on "
-                    f"{rank.name} and of {collective.size_bytes} bytes on {collective.issuer.name}; "
-                    "every rank must issue the same ones in the same order"
-                )
-        now = self.env.now
-        collective.arrived += 1
-        collective.arrived_sum_ps += now
-        if collective.arrived == self.job.ranks:
-            collective.ready_ps = now
-            self.channel.offer(collective)
-            self.unsettled.append(collective)
-            self._run_channel()
-        return collective, value
-
-    def _run_channel(self) -> None:
-        """Let the channel catch up, announce the ends it knows, and wake up for its next change."""
-        env = self.env
-        if self.job.network.channel_width > 1:
-            self.channel.advance(env.now)
-        waiting = []
-        for collective in self.unsettled:
-            if collective.end_ps is None:
-                waiting.append(collective)
-                continue
-            timer = Timeout(env, collective.end_ps - env.now)
-            timer.callbacks.append(_succeed(collective.done))
-        self.unsettled = waiting
-        if waiting:
-            change = self.channel.next_change_ps()
-            assert change is not None
-            self.channel_timer += 1
-            timer = Timeout(env, change - env.now, self.channel_timer)
-            timer.callbacks.append(self._on_channel_timer)
-
-    def _on_channel_timer(self, timer: Event) -> None:
-        if timer.value == self.channel_timer:  # a later offer has set a newer timer otherwise
-            self._run_channel()
+            timer.callbacks.append(succeed(self.done))
 
     # ------------------------------------------------------------------------------------- the programs
 
@@ -212,7 +127,7 @@ class _Events:
         added up in ``rank.ahead_ps`` and slept off before the rank next meets anybody.
         """
         env, scheme, total = self.env, self.job.scheme, rank.total
-        messages = self.messages
+        messages, collectives = self.messages, self.collectives
         timeout = Timeout
         tags = self.tags
         serving = bool(rank.holds)
@@ -264,7 +179,7 @@ class _Events:
                     ahead, rank.ahead_ps = rank.ahead_ps, 0
                     yield timeout(env, ahead)
                 if kind is AllReduce:
-                    result = self.issue(rank, action.value)
+                    result = collectives.issue(rank, action.value)
                 elif kind is WaitAction:
                     handles = action.handles
                     since = env.now
@@ -274,7 +189,7 @@ class _Events:
                             rank.blocked = ("wait", collective, since)
                             yield collective.done
                             rank.blocked = None
-                    self._charge_wait(total, handles, since)
+                    charge_wait(total, handles, since)
                     result = tuple([value for _, value in handles])
                 elif kind is Send:
                     self._send(rank, action)
@@ -322,21 +237,6 @@ class _Events:
             yield timeout(env, rank.ahead_ps)
         if not serving and len(rank.marks) != self.job.steps + 1:
             raise ended_early(scheme, rank.name, rank.step, self.job.steps)
-
-    def _charge_wait(self, total: list[int], handles: Sequence[Any], clock: int) -> None:
-        """Charge what a rank blocked for, handle by handle, each only for the time after the one before."""
-        for collective, _ in handles:
-            end = collective.end_ps
-            if end > clock:
-                ready, start = collective.ready_ps, collective.start_ps
-                if ready > clock:
-                    total[WAIT] += ready - clock
-                    clock = ready
-                if start > clock:
-                    total[QUEUE] += start - clock
-                    clock = start
-                total[TRANSFER] += end - clock
-                clock = end
 
     def _update(self, rank: EventRank, gradients: Sequence[Any]) -> int:
         """The weights of some buckets move by one version; gives what that takes, in picoseconds."""
@@ -406,32 +306,25 @@ class _Events:
 
     def _log(self) -> RawLog:
         steps = self.job.steps
-        for collective in self.collectives:  # those still in flight are drained, not applied
-            if collective.ready_ps is None:
-                raise stalled(self.job.scheme, self.ranks, self.job.ranks, self.env.now, collective)
-            self.channel.settle(collective)
-        last_of_step = {op.step: (op, op.arrived_sum_ps) for op in self.collectives}
+        begun = self.collectives.begun
+        left_open = self.collectives.drain()  # what is still in flight is not applied
+        if left_open is not None:
+            raise stalled(self.job.scheme, self.ranks, self.job.ranks, self.env.now, left_open)
+        last_of_step = {op.step: (op, op.arrived_sum_ps) for op in begun}
         # (steps + 1, ROWS, ranks)
         totals = np.array([rank.snapshots for rank in self.workers], dtype=np.int64).transpose(1, 2, 0)
         return RawLog(
             engine="events",
             marks_ps=np.array([rank.marks for rank in self.workers], dtype=np.int64).T,
             snapshots={step: totals[step] for step in range(steps + 1)},
-            intervals_ps=[(op.start_ps or 0, op.end_ps or 0) for op in self.collectives],
+            intervals_ps=[(op.start_ps or 0, op.end_ps or 0) for op in begun],
             lag_ps=lags([last_of_step.get(step) for step in range(steps)], self.job.ranks),
             staleness=np.array(self.staleness[:steps], dtype=np.int64),
-            collective_bytes=self.collective_bytes[:steps],
+            collective_bytes=self.collectives.bytes_per_step[:steps],
             free_running=self.free_running,
             server_staleness=np.array(self.server_staleness, dtype=np.int64).reshape(-1, 4),
             clock_gap_max=self.clock_gap_max,
         )
-
-
-def _succeed(event: Event) -> Callable[[Event], None]:
-    def callback(_: Event) -> None:
-        event.succeed()
-
-    return callback
 
 
 def simulate(job: Job) -> RawLog:

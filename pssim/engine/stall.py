@@ -10,7 +10,7 @@ from pssim.errors import StalledError
 from pssim.program import Scheme
 
 if TYPE_CHECKING:
-    from pssim.engine.events import Collective
+    from pssim.engine.collectives import Collective
     from pssim.engine.rank import EventRank
 
 __all__ = ["stalled"]
