@@ -19,8 +19,9 @@ def parameter_server(costs: StepCosts, *, bound: int | None) -> tuple[float, flo
     "Quantitative System Performance", 1984, section 5.2): no cycle is shorter than a worker alone, nor
     are ranks cycles shorter than ranks x the busiest resource; and none is longer than if every other
     worker were ahead at every resource.  The approximation between them is mean value analysis of the
-    busiest server's link in, update and link out, for exponential service; a run without any
-    variation may lock into a phase and be far from it, for ever.
+    busiest server's link in and link out; the update, serial and of constant length, queues so little
+    that the bound, ranks x service, says more.  A run without any variation may lock into a phase and
+    be far from it, for ever.  With bound 0 workers start together, which is how it is estimated.
     """
     servers = costs.servers
     if servers is None:
@@ -59,13 +60,30 @@ def parameter_server(costs: StepCosts, *, bound: int | None) -> tuple[float, flo
     if bound is not None and not jitterless:
         high += (costs.slowest_of(1.0).mean - 1.0) * compute
     high = max(low, high)
-    cycle = max(
-        _mean_value(ranks, remote_alone, (push * most / ranks, serve, pull * most / ranks))
-        for most, push, serve, pull in zip(
-            remote, servers.push_s, servers.serve_s, servers.pull_s, strict=True
+    if bound == 0:
+        cycle = _in_phase(costs, servers, remote)
+    else:
+        cycle = max(
+            _mean_value(ranks, remote_alone, (push * most / ranks, pull * most / ranks))
+            for most, push, pull in zip(remote, servers.push_s, servers.pull_s, strict=True)
         )
-    )
     return min(max(low, cycle), high), low, high
+
+
+def _in_phase(costs: StepCosts, servers: ServerCosts, remote: Sequence[int]) -> float:
+    """The step of workers that all start together: everybody at once, or the slowest after all others."""
+    ranks, slowest = costs.ranks, costs.slowest_of(1.0).mean
+    ends = []
+    for server, (most, serve, pull) in enumerate(
+        zip(remote, servers.serve_s, servers.pull_s, strict=True)
+    ):
+        held = [index for index, place in enumerate(servers.bucket_server) if place == server]
+        pushes = [servers.bucket_push_s[index] for index in held]
+        ready = [costs.ready_s[index] for index in held]
+        together = max(_shared(ready, [push * most for push in pushes])) + ranks * serve
+        late = slowest * ready[-1] + pushes[-1] + serve
+        ends.append(max(together, late) + 2 * servers.latency_s + pull * most)
+    return max(ends)
 
 
 def _mean_value(customers: int, alone_s: float, demands_s: Sequence[float]) -> float:
