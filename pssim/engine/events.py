@@ -80,6 +80,7 @@ class _Events:
         self.server_staleness: list[tuple[int, int, int, int]] = []
         self.tags = [Tag(bucket.index, bucket.size_bytes, 0) for bucket in job.workload.buckets]
         self.running = job.ranks
+        self.ended = 0
         self.go_on = False
         self.marks = self.marks_seen = self.seen_at = 0
         self.free_running = False
@@ -110,9 +111,15 @@ class _Events:
             raise stalled(self.job.scheme, self.ranks, self.job.ranks, self.env.now)
 
     def finished(self, rank: EventRank) -> None:
-        """A rank has taken its steps; the run ends when the last one has, at the time of its last mark."""
+        """A rank has taken its steps.
+
+        With servers the run ends when the last one has, at the time of its last mark: whoever goes on
+        may be held for a worker that has ended.  Without, it ends with the last program.
+        """
         self.running -= 1
-        self.go_on = self.job.scheme.has_server and self.running > 0
+        if not self.job.scheme.has_server:
+            return
+        self.go_on = self.running > 0
         if self.running == 0:
             last_ps = max(worker.marks[-1] for worker in self.workers)
             timer = Timeout(self.env, max(0, last_ps - self.env.now))
@@ -237,6 +244,9 @@ class _Events:
             yield timeout(env, rank.ahead_ps)
         if not serving and len(rank.marks) != self.job.steps + 1:
             raise ended_early(scheme, rank.name, rank.step, self.job.steps)
+        self.ended += not serving
+        if self.ended == self.job.ranks and not scheme.has_server:
+            self.done.succeed()
 
     def _update(self, rank: EventRank, gradients: Sequence[Any]) -> int:
         """The weights of some buckets move by one version; gives what that takes, in picoseconds."""
