@@ -179,6 +179,27 @@ def test_what_follows_the_last_step_is_not_measured(engine: str, make_job: Any, 
     assert flushed.staleness_max == 0
 
 
+class Evaluates(Scheme):
+    """Computes and averages something after its last step."""
+
+    def worker(self, rank: Rank) -> Program:
+        for _ in rank.steps():
+            yield Forward()
+            gradient = yield Backward(rank.buckets[0])
+            yield Update((yield Wait((yield AllReduce(gradient)))))
+        yield Compute("evaluate", 1.0)
+        yield Wait((yield AllReduce(gradient)))
+
+
+def test_a_slow_rank_may_take_its_time_after_the_last_step(
+    make_job: Any, record_of: Any, assert_same_record: Any
+) -> None:
+    """The fast ranks wait for it in a last all-reduce: no stall, and nothing of it is measured."""
+    job = make_job(Evaluates(), slowdown=(1.0, 1.0, 1.0, 4.0), steps=6)
+    assert_same_record(record_of(job, "events"), record_of(job, "vector"))
+    assert record_of(job).last.tolist() == [6] * 4
+
+
 @pytest.mark.parametrize("delay", [0, 1, 3])
 @pytest.mark.parametrize("engine", ["events", "vector"])
 def test_staleness_of_a_delay_is_the_delay(delay: int, engine: str, make_job: Any, record_of: Any) -> None:
