@@ -121,7 +121,7 @@ def _value(told: dict[str, Any]) -> str:
     limits = [f"{sign} {told[name]:,}" for name, sign in signs.items() if name in told]
     kind = {"string": "text", "number": "number", "integer": "whole number", "boolean": "true or false"}
     if told.get("type") == "array":
-        return f"array of {_value(told.get('items', {}))}"
+        return f"array, each a {_value(told.get('items', {}))}"
     return " ".join([kind.get(str(told.get("type")), str(told.get("type", ""))), ", ".join(limits)]).strip()
 
 
