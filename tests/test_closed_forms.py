@@ -215,6 +215,8 @@ def test_a_run_that_ends_before_the_queue_is_full_says_so(make_job: Any, record_
     assert not record.steady
     assert step_s(record) == pytest.approx(1.0, rel=1e-9)
     assert record.step_p99_ps * PS == pytest.approx(1.0, rel=1e-9)
+    late = make_job("pseudo-sync", options={"delay": 4}, steps=80, **all_reduce(1.05))
+    assert not record_of(late, "vector").steady  # what is left after the filling is less than a quarter
     longer = make_job("pseudo-sync", options={"delay": 4}, steps=400, **all_reduce(1.05))
     assert record_of(longer, "vector").steady
 
