@@ -98,7 +98,7 @@ def error(kind: str, point: str, job: Job, replications: int) -> Error:
         again = replace(job, jitter=source)
         raw = (events if scheme.has_server else vector).simulate(again)
         record = measure(
-            raw, pattern=scheme.steps_in_flight() + 1, warm_up=scheme.warm_up(), update_ps=sum(job.update_ps)
+            raw, pattern=scheme.pattern(), warm_up=scheme.warm_up(), update_ps=sum(job.update_ps)
         )
         steps_s.append(float((record.window_ps / record.steps_measured).mean()) / 1e12)
     mean = math.fsum(steps_s) / len(steps_s)

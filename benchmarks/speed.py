@@ -208,7 +208,7 @@ def _simulated(scheme: str, options: dict[str, object], *, ranks: int, buckets: 
     def work() -> None:
         record = measure(
             engine.simulate(job),
-            pattern=built.steps_in_flight() + 1,
+            pattern=built.pattern(),
             warm_up=built.warm_up(),
             update_ps=sum(job.update_ps),
         )

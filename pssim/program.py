@@ -334,9 +334,9 @@ class Scheme(BaseModel):
         """Whether servers have nodes of their own, rather than sharing those of the first workers."""
         return False
 
-    def steps_in_flight(self) -> int:
-        """How many steps may be in flight beside the current one; steps repeat in patterns of one more."""
-        return 0
+    def pattern(self) -> int:
+        """How many steps make up the pattern that steps repeat in; a measured window is whole patterns."""
+        return 1
 
     def warm_up(self) -> int:
         """Steps at the start that follow another rule and must not be measured."""

@@ -88,7 +88,7 @@ def measured(job: Job, engine: Engine = "auto") -> tuple[Record, str | None]:
     scheme = job.scheme
     record = measure(
         raw,
-        pattern=scheme.steps_in_flight() + 1,
+        pattern=scheme.pattern(),
         warm_up=scheme.warm_up(),
         update_ps=sum(job.update_ps),
     )
@@ -212,8 +212,6 @@ def _closed_form(loaded: Loaded, maker: JobMaker, task: _Task) -> Point:
         "throughput_samples_per_s": per_s,
         "efficiency": found.alone_s / found.step_s if found.step_s else 1.0,
     }
-    if found.bytes_per_rank is not None:
-        row["bytes_per_rank"] = found.bytes_per_rank
     point = _point(loaded, maker, task.entry, task.size, engine="analytic")
     return Point(**{**vars(point), "analytic": row})
 

@@ -46,8 +46,8 @@ class EverySecondStep(Scheme):
                 handles.append((yield AllReduce(gradient)))
             yield Update((yield Wait(*handles)))
 
-    def steps_in_flight(self) -> int:
-        return 1
+    def pattern(self) -> int:
+        return 2
 
 
 class LocalSteps(Scheme):

@@ -21,5 +21,5 @@ class LocalSGD(Scheme):
                     handles.append((yield AllReduce(gradient)))
                 yield Wait(*handles)
 
-    def steps_in_flight(self) -> int:
-        return self.period - 1  # steps repeat in patterns of one more, and are measured in whole ones
+    def pattern(self) -> int:
+        return self.period  # steps repeat in patterns of this length, and are measured in whole ones

@@ -26,7 +26,6 @@ class Estimate:
     high_s: float
     compute_s: float
     update_s: float
-    bytes_per_rank: float | None
 
     @property
     def alone_s(self) -> float:
@@ -47,10 +46,7 @@ def estimate(job: Job) -> Estimate:
     """The closed form of the job's scheme.  Raise NoClosedForm, with the reason, if it has none."""
     costs = step_costs(job)
     step, low, high = job.scheme.step_time(costs)
-    sent = None
-    if not job.scheme.has_server:
-        sent = sum(job.all_reduce(bucket.size_bytes).bytes_per_rank for bucket in job.workload.buckets)
-    return Estimate(step, low, high, costs.ready_s[-1], costs.update_s, sent)
+    return Estimate(step, low, high, costs.ready_s[-1], costs.update_s)
 
 
 def step_costs(job: Job) -> StepCosts:

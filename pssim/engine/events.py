@@ -333,6 +333,7 @@ class _Events:
             collective_bytes=self.collectives.bytes_per_step[:steps],
             free_running=self.free_running,
             server_staleness=np.array(self.server_staleness, dtype=np.int64).reshape(-1, 4),
+            messages=np.array(self.messages.log, dtype=np.int64).reshape(-1, 4),
             clock_gap_max=self.clock_gap_max,
         )
 

@@ -114,6 +114,11 @@ def not_an_action(scheme: Scheme, got: object) -> SchemeError:
 def not_a_gradient(scheme: Scheme, action: str, got: object) -> SchemeError:
     """The program passed on something that no engine gave it."""
     hint = "; write (yield Backward(bucket))" if isinstance(got, Action) else ""
+    if isinstance(got, Backward) and hasattr(got.bucket, "index"):
+        return SchemeError(
+            f"{_where(scheme)}the program of {type(scheme).__name__} gave {action} the action Backward "
+            f"itself, and not the gradient it gives{hint}"
+        )
     return SchemeError(
         f"{_where(scheme)}the program of {type(scheme).__name__} gave {action} {got!r}, "
         f"it must be a value that an action gave back, such as a gradient of Backward{hint}"

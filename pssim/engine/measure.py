@@ -4,8 +4,9 @@ Ranks that run in lock step share one window.  It ends with the last step, is a 
 the pattern steps repeat in (delay + 1), and begins where the lag from a collective's issue to its
 completion has stopped growing: while it still grows, the delay queue is filling and steps are
 shorter than they will be.  The slope over a window can be wrong by no more than the lag grows per
-step, so the earliest window is taken over which that is at most 0.2 % of a step; but where the lag
-comes to stand still altogether, as it does without jitter, the window begins there.
+step, so the earliest window is taken over which that is at most 0.2 % of a step (0.5 %, if there is
+none); but where the lag comes to stand still altogether, as it does without jitter, the window begins
+there.
 
 Ranks that run freely (parameter servers) are measured from a quarter of their steps on.  All of them
 run all that time: a rank that has taken its steps goes on, unmeasured, until the slowest has.
@@ -18,12 +19,12 @@ from math import ceil, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from pssim.engine.record import EXTRA, IN_TRANSFER, SENT, IntArray, RawLog, Record
+from pssim.engine.record import EXTRA, SENT, IntArray, RawLog, Record
 
-__all__ = ["covered_ps", "measure", "snapshot_steps"]
+__all__ = ["carried_ps", "covered_ps", "measure", "snapshot_steps"]
 
 _STANDS_STILL = 1e-9
-_LOCK_STEP_DRIFT = 0.002
+_LOCK_STEP_DRIFT = (0.002, 0.005)
 _FREE_DRIFT = 0.02
 _CANDIDATES = 24
 
@@ -68,8 +69,8 @@ def measure(raw: RawLog, *, pattern: int, warm_up: int, update_ps: int, keep_raw
         wait_ps=total[3],
         queue_ps=total[4],
         transfer_ps=total[5],
-        in_transfer_ps=total[IN_TRANSFER]
-        + covered_ps(raw.intervals_ps, raw.marks_ps[start], raw.marks_ps[steps]),
+        in_transfer_ps=covered_ps(raw.intervals_ps, raw.marks_ps[start], raw.marks_ps[steps])
+        + carried_ps(raw.messages, raw.marks_ps[start], raw.marks_ps[steps]),
         alone_ps=total[0] - total[EXTRA] + (steps - start) * update_ps,
         bytes_sent=total[SENT] + collective_bytes[steps] - collective_bytes[start],
         staleness_mean=int(stale[:, 0].sum()) / bytes_updated if bytes_updated else 0.0,
@@ -105,10 +106,11 @@ def _lock_step_window(
             return start, True
     span = max(1, len(lag) // 32)
     final = lag[-4 * span :].mean()
-    for start in usable:
-        growth = abs(final - lag[start : start + span].mean())
-        if growth <= _LOCK_STEP_DRIFT * step_ps * (steps - start):
-            return start, start <= 0.75 * steps
+    for drift in _LOCK_STEP_DRIFT:
+        for start in usable:
+            growth = abs(final - lag[start : start + span].mean())
+            if start <= 0.75 * steps and growth <= drift * step_ps * (steps - start):
+                return start, True
     return min(usable, key=lambda start: abs(start - steps / 2)), False
 
 
@@ -145,3 +147,28 @@ def covered_ps(intervals: list[tuple[int, int]], begin: IntArray, end: IntArray)
         return covered
 
     return up_to(end) - up_to(begin)
+
+
+def carried_ps(messages: IntArray, begin: IntArray, end: IntArray) -> IntArray:
+    """How long messages of each rank were in transfer between its ``begin`` and ``end``.
+
+    A message on a link that it shares is in transfer for its share of the time; messages of a rank at
+    the same time count once, that is, their shares add up to one at most.
+    """
+    rank, start, stop, alone = messages.T
+    span = stop - start
+    share = np.divide(alone, span, out=np.zeros(len(span)), where=span > 0)
+    start, stop = np.maximum(start, begin[rank]), np.minimum(stop, end[rank])
+    inside = stop > start
+    rank, start, stop, share = rank[inside], start[inside], stop[inside], share[inside]
+    who = np.concatenate([rank, rank])
+    when = np.concatenate([start, stop])
+    change = np.concatenate([share, -share])
+    order = np.lexsort((when, who))
+    who, when, change = who[order], when[order], change[order]
+    # Every rank's shares end at 0, so one running sum serves all of them.
+    under_way = np.minimum(np.cumsum(change)[:-1], 1.0)
+    lasting = np.where(who[1:] == who[:-1], np.diff(when), 0)
+    carried = np.bincount(who[:-1], weights=under_way * lasting, minlength=len(begin))
+    rounded: IntArray = np.rint(carried).astype(np.int64)
+    return rounded

@@ -24,7 +24,7 @@ from pssim.engine.clock import to_ps
 from pssim.engine.environment import PicosecondEnvironment, process_now, trigger
 from pssim.engine.job import Job
 from pssim.engine.rank import EventRank
-from pssim.engine.record import IN_TRANSFER, QUEUE, SENT, TRANSFER, UPDATE, WAIT
+from pssim.engine.record import QUEUE, SENT, TRANSFER, UPDATE, WAIT
 from pssim.network import MaxMinLinks, SharedLink
 from pssim.program import ANY
 
@@ -91,6 +91,7 @@ class Messages:
         self._applied = {rank.index: [0] * job.ranks for rank in servers}
         self._services = {rank.index: [_Service() for _ in range(job.ranks)] for rank in servers}
         self._serving: dict[int, Delivery] = {}
+        self.log: list[tuple[int, int, int, int]] = []
 
     # ---------------------------------------------------------------------------------------- sending
 
@@ -110,8 +111,6 @@ class Messages:
             self._deliver(delivery, now)
             return gap
         source.total[SENT] += size
-        for end in (source, target):
-            end.total[IN_TRANSFER] += delivery.alone_ps
         if self._single and (source.holds or target.holds):
             links = self._directions[0 if target.holds else 1]
             route: tuple[int, ...] = ()
@@ -166,6 +165,10 @@ class Messages:
     def _post(self, delivery: Delivery, now: int) -> None:
         """Put a message into its receiver's mailbox."""
         delivery.arrived_ps = now
+        if not delivery.local:
+            for end in (delivery.source.index, delivery.target.index):
+                if end < self._workers:
+                    self.log.append((end, delivery.sent_ps, now, delivery.alone_ps))
         self._serial += 1
         entry = (now, delivery.source.index, self._serial, delivery)
         heappush(self._mail[delivery.target.index], entry)
@@ -256,9 +259,8 @@ class Messages:
                 total[UPDATE] += mine
             else:
                 alone += mine
-                total[IN_TRANSFER] += applied - begun
-                for start, end in service.earlier:
-                    total[IN_TRANSFER] += end - start
+                for start, end in (*service.earlier, (begun, applied)):
+                    self.log.append((rank.index, start, end, end - start))
         if answer.sent_ps > clock:
             total[WAIT] += answer.sent_ps - clock
             clock = answer.sent_ps

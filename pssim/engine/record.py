@@ -13,7 +13,6 @@ __all__ = [
     "COMPUTE",
     "EXTRA",
     "INTERFERENCE",
-    "IN_TRANSFER",
     "PARTS",
     "QUEUE",
     "ROWS",
@@ -31,9 +30,9 @@ IntArray = NDArray[np.int64]
 # The rows of a snapshot.  The first six are the parts of a step: they add up to the time passed.
 PARTS = ("compute", "interference", "update", "wait", "queue", "transfer")
 COMPUTE, INTERFERENCE, UPDATE, WAIT, QUEUE, TRANSFER = range(6)
-# Not parts: extra computation within compute, messages in transfer, bytes sent point to point.
-EXTRA, IN_TRANSFER, SENT = 6, 7, 8
-ROWS = 9
+# Not parts: extra computation within compute, bytes sent point to point.
+EXTRA, SENT = 6, 7
+ROWS = 8
 
 
 def lags(last_of_step: list[tuple[Operation, int] | None], ranks: int) -> list[int]:
@@ -65,6 +64,9 @@ class RawLog:
     collective_bytes: NDArray[np.float64]
     free_running: bool
     server_staleness: IntArray = field(default_factory=lambda: np.zeros((0, 4), dtype=np.int64))
+    messages: IntArray = field(default_factory=lambda: np.zeros((0, 4), dtype=np.int64))
+    """A row for each message and each of its ends that is a worker, and for each update a server made for
+    one: the worker, when it began and ended, and what it would have taken alone."""
     clock_gap_max: int | None = None
 
 

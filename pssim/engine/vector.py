@@ -53,6 +53,10 @@ from pssim.workload.step import Bucket
 __all__ = ["NotLockStep", "simulate", "unsupported"]
 
 
+# What a rank offers that is not the same on all of them.
+_DIFFERS = ("index", "node", "pushes", "server", "servers", "weights", "workers")
+
+
 class _LockStepRank:
     """The rank a program sees: all of them at once."""
 
@@ -69,6 +73,8 @@ class _LockStepRank:
         self._begin_step(self._steps)
 
     def __getattr__(self, name: str) -> NoReturn:
+        if name not in _DIFFERS:
+            raise AttributeError(f"a rank has no {name!r}")
         raise NotLockStep(f"the program reads rank.{name}, which differs between ranks")
 
 
@@ -102,7 +108,7 @@ class _Vector:
         self.common = [0] * ROWS
         self.marks = np.zeros((steps + 1, ranks), dtype=np.int64)
         scheme = job.scheme
-        kept = snapshot_steps(steps, scheme.steps_in_flight() + 1, scheme.warm_up())
+        kept = snapshot_steps(steps, scheme.pattern(), scheme.warm_up())
         self.kept = frozenset(kept)
         self.snapshots: dict[int, IntArray] = {}
         self.operations: list[Operation] = []

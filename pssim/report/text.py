@@ -153,11 +153,12 @@ def _time_unit(rows: Sequence[Row]) -> tuple[str, float, int]:
 
 
 def _step(row: Row, per_s: float, decimals: int) -> str:
-    """The step, or the two bounds between which it lies where that is all a closed form says."""
+    """The step; where a closed form only knows bounds, an approximation between them, marked as one."""
     low, high = row["step_bound_low_s"], row["step_bound_high_s"]
+    step, least, most = (_fixed(cell, per_s, decimals) for cell in (row["step_s"], low, high))
     if row["step_s"] is None and low is not None and high is not None:
-        return f"{_fixed(low, per_s, decimals)}..{_fixed(high, per_s, decimals)}"
-    return _fixed(row["step_s"], per_s, decimals)
+        return f"{least}..{most}"
+    return step if least == most else f"~{step} in {least}..{most}"
 
 
 def _efficiency(row: Row) -> str:

@@ -71,9 +71,9 @@ class DelayedAllReduce(Scheme):
             while len(in_flight) > (0 if step < self.warmup_steps else self.delay):
                 yield Update((yield Wait(*in_flight.popleft())))
 
-    def steps_in_flight(self) -> int:
-        """The delay: steps may alternate in a pattern of delay + 1."""
-        return self.delay
+    def pattern(self) -> int:
+        """Steps may alternate for ever, in a pattern of delay + 1."""
+        return self.delay + 1
 
     def warm_up(self) -> int:
         """The synchronous steps at the start."""
