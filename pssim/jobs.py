@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pssim.cluster import Jitter, JitterSource, Placement, fill_nodes
+from pssim.engine.guard import asked
 from pssim.engine.job import Job, server_nodes
 from pssim.network import Link, Network
 from pssim.program import Scheme
@@ -97,7 +98,7 @@ class JobMaker:
         scheme, label = self._scheme(entry)
         servers: tuple[int, ...] = ()
         if scheme.has_server:
-            servers = server_nodes(scheme.server_count(), scheme.dedicated_servers(), size.nodes)
+            servers = server_nodes(asked(scheme, "server_count", 1), scheme.dedicated_servers(), size.nodes)
         return Job(
             label=label,
             scheme=scheme,

@@ -86,7 +86,7 @@ def load_scheme_file(text: str, base: Path) -> Variant:
         before = dict(REGISTRY)
         try:
             spec.loader.exec_module(module)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             del sys.modules[spec.name]
             line = _line_in(error, path)
             raise SchemeError(f"{path}:{line}: {type(error).__name__}: {error}") from error
@@ -106,7 +106,8 @@ def load_scheme_file(text: str, base: Path) -> Variant:
             f"scheme {text!r}: {path} has no class {class_name!r}, "
             f"it has {', '.join(classes) or 'no scheme'}{hint}"
         )
-    return Variant(text, _checked(found, text))
+    # Not the path: results must not depend on where the file lies.
+    return Variant(f"{path.name}:{class_name}", _checked(found, text))
 
 
 def _line_in(error: BaseException, path: Path) -> int:
@@ -159,6 +160,8 @@ def parse_label(label: str) -> tuple[str, dict[str, Any]]:
         key, equals, value = item.partition("=")
         if not equals:
             raise SchemeError(f"scheme label {label!r}: {item!r} must be option=value")
+        if key.strip() in ("name", "steps", "replications"):
+            raise SchemeError(f"scheme label {label!r}: {key.strip()!r} is no option of a scheme")
         options[key.strip()] = toml_value(value.strip())
     return name.strip(), options
 

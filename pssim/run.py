@@ -5,20 +5,22 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, field
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
+from multiprocessing.connection import wait as wait_for
 from types import ModuleType
 from typing import TYPE_CHECKING, Literal
 
 from pssim.engine import analytic, events, vector
-from pssim.engine.guard import NotLockStep
-from pssim.engine.job import Job
+from pssim.engine.guard import NotLockStep, asked
+from pssim.engine.job import Job, check_horizon
 from pssim.engine.measure import measure
 from pssim.engine.record import RawLog, Record
-from pssim.errors import EngineError
+from pssim.errors import EngineError, InputError
 from pssim.jobs import JobMaker
 from pssim.program import NoClosedForm
 
@@ -67,6 +69,7 @@ def simulate(job: Job, engine: Engine = "auto") -> tuple[RawLog, str | None]:
     ``auto`` takes the vector engine where the program runs in lock step, and starts again on events
     if it turns out not to.  Raise EngineError if the engine asked for does not support the job.
     """
+    check_horizon(job)
     if engine == "events":
         return events.simulate(job), None
     reasons = vector.unsupported(job)
@@ -88,8 +91,8 @@ def measured(job: Job, engine: Engine = "auto") -> tuple[Record, str | None]:
     scheme = job.scheme
     record = measure(
         raw,
-        pattern=scheme.pattern(),
-        warm_up=scheme.warm_up(),
+        pattern=asked(scheme, "pattern", 1),
+        warm_up=asked(scheme, "warm_up", 0),
         update_ps=sum(job.update_ps),
     )
     return record, note
@@ -110,6 +113,9 @@ def run(
     """
     if engine not in ENGINES:
         raise EngineError(f"engine must be one of {', '.join(ENGINES)}, got {engine!r}")
+    for name, number in (("replications", replications), ("processes", processes)):
+        if number is not None and number < 1:
+            raise InputError(f"{name} must be at least 1, got {number}")
     maker = JobMaker(loaded)
     if engine == "analytic":
         return [_closed_form(loaded, maker, task) for task in _tasks(loaded, maker, replications=1)]
@@ -244,7 +250,16 @@ def _start_worker(loaded: Loaded) -> None:
     """Make a pool's process ready; Ctrl-C is the parent's to handle."""
     global _mine
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     _mine = JobMaker(loaded), loaded
+
+
+def _end_with_parent() -> None:
+    """Do not outlive a parent that was killed: nobody would wait for the results, or end this process."""
+    parent = parent_process()
+    if parent is not None:
+        wait_for([parent.sentinel])
+        os._exit(1)
 
 
 def _in_worker(task: _Task, engine: Engine) -> tuple[Record, str | None]:

@@ -143,7 +143,8 @@ def _found(key: str) -> list[dict[str, str]]:
     from pssim.errors import InputError
 
     entries = _entries()
-    found = [entry for entry in entries if key in _names(entry)]
+    wanted = ".".join(part for part in key.split(".") if not part.isdigit())  # as in scheme.0.delay
+    found = [entry for entry in entries if wanted in _names(entry)]
     if found:
         return found
     names = dict.fromkeys(name for entry in entries for name in _names(entry))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import accumulate
-from math import isinf, sqrt
+from math import inf, isinf, sqrt
 
 from pssim.cluster.jitter import log_normal_sigma
+from pssim.engine.guard import failed
 from pssim.engine.job import Job
+from pssim.errors import PssimError, SchemeError
 from pssim.program import NoClosedForm, ServerCosts, StepCosts
 from pssim.theory import Slowest, slowest_factor
 
@@ -45,7 +47,17 @@ def unsupported(job: Job) -> list[str]:
 def estimate(job: Job) -> Estimate:
     """The closed form of the job's scheme.  Raise NoClosedForm, with the reason, if it has none."""
     costs = step_costs(job)
-    step, low, high = job.scheme.step_time(costs)
+    try:
+        step, low, high = (float(seconds) for seconds in job.scheme.step_time(costs))
+    except (PssimError, NoClosedForm):
+        raise
+    except (Exception, SystemExit) as error:
+        raise failed(job.scheme, error, "step_time()") from error
+    if not 0.0 <= low <= step <= high < inf:
+        raise SchemeError(
+            f"step_time() of {type(job.scheme).__name__} must give a step in seconds, and a lower and an "
+            f"upper bound of it, it gave {step!r}, {low!r}, {high!r}"
+        )
     return Estimate(step, low, high, costs.ready_s[-1], costs.update_s)
 
 

@@ -150,7 +150,7 @@ class _Events:
                     break
                 except (PssimError, NotLockStep):
                     raise
-                except Exception as error:
+                except (Exception, SystemExit) as error:
                     raise failed(scheme, error) from error
                 result = None
                 if step != rank.step:

@@ -18,6 +18,7 @@ __all__ = [
     "NoStepYet",
     "NotLockStep",
     "advance",
+    "asked",
     "cost_s",
     "ended_early",
     "failed",
@@ -60,6 +61,7 @@ def steps_once(scheme: Scheme, who: str) -> SchemeError:
 
 # A program that does this much in one step will never come to the next.
 ACTIONS_A_STEP = 100_000
+_MOST = 10_000_000
 
 
 def advance(program: Program, result: Any, scheme: Scheme) -> Any:
@@ -73,12 +75,12 @@ def advance(program: Program, result: Any, scheme: Scheme) -> Any:
         return ENDED
     except (PssimError, NotLockStep):
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise failed(scheme, error) from error
 
 
-def failed(scheme: Scheme, error: Exception) -> SchemeError:
-    """A SchemeError for what the program raised, with the innermost line that is the program's own."""
+def failed(scheme: Scheme, error: BaseException, what: str = "the program") -> SchemeError:
+    """A SchemeError for what a scheme's code raised, with the innermost line that is its own."""
     try:
         file = inspect.getsourcefile(type(scheme))
     except TypeError:
@@ -90,7 +92,7 @@ def failed(scheme: Scheme, error: Exception) -> SchemeError:
         trace = trace.tb_next
     where = f"{file}:{line}: " if line is not None else ""
     return SchemeError(
-        f"{where}the program of {type(scheme).__name__} failed: {type(error).__name__}: {error}"
+        f"{where}{what} of {type(scheme).__name__} failed: {type(error).__name__}: {error}"
     )
 
 
@@ -99,6 +101,22 @@ def _where(scheme: Scheme) -> str:
         return f"{inspect.getsourcefile(type(scheme))}: "
     except TypeError:
         return ""
+
+
+def asked(scheme: Scheme, method: str, least: int) -> int:
+    """What the scheme says of itself in a method that gives a whole number.  Raise SchemeError if unfit."""
+    try:
+        answer = getattr(scheme, method)()
+    except PssimError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise failed(scheme, error, f"{method}()") from error
+    if isinstance(answer, bool) or not isinstance(answer, int) or not least <= answer <= _MOST:
+        raise SchemeError(
+            f"{_where(scheme)}{method}() of {type(scheme).__name__} must be a whole number from {least} "
+            f"to {_MOST:,}, it is {answer!r}"
+        )
+    return answer
 
 
 def not_an_action(scheme: Scheme, got: object) -> SchemeError:

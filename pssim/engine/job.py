@@ -7,11 +7,19 @@ from functools import cached_property
 
 from pssim.cluster import JitterSource, Placement
 from pssim.engine.clock import to_ps
+from pssim.errors import InputError
 from pssim.network import CollectiveCost, Network
 from pssim.program import Scheme
 from pssim.workload.step import Bucket, StepWorkload
 
-__all__ = ["Job", "server_nodes", "shard"]
+__all__ = ["Job", "check_horizon", "server_nodes", "shard"]
+
+LONGEST_RUN_S = 2e6
+_BEHIND = {
+    "computing": "workload.device, training.batch_per_rank, workload.accumulation_steps",
+    "updating": "workload.update, workload.device",
+    "communicating": "cluster.link, cluster.local_link",
+}
 
 
 @dataclass(frozen=True)
@@ -59,6 +67,32 @@ class Job:
     def shards(self) -> tuple[tuple[Bucket, ...], ...]:
         """The buckets each server holds."""
         return shard(self.workload.buckets, len(self.server_nodes))
+
+
+def check_horizon(job: Job) -> None:
+    """Raise InputError if the run would take more simulated time than 64 bits of picoseconds hold.
+
+    With room for jitter and for waiting: at most 2 million seconds without either.
+    """
+    workload = job.workload
+    parts = {
+        "computing": sum(job.segments_s),
+        "updating": workload.update_s,
+        "communicating": sum(job.all_reduce(bucket.size_bytes).total_s for bucket in workload.buckets),
+    }
+    if job.server_nodes:
+        sent = sum(bucket.size_bytes for bucket in workload.buckets)
+        parts["updating"] *= job.ranks
+        one_way = job.network.link.transfer_s(sent) + job.network.link.latency_s
+        parts["communicating"] = 2 * job.ranks * one_way
+    total = job.steps * sum(parts.values())
+    if not total <= LONGEST_RUN_S:
+        worst = max(parts, key=lambda part: parts[part])
+        raise InputError(
+            f"{job.label} on {job.ranks} ranks: {job.steps} steps must take at most {LONGEST_RUN_S:g} s of "
+            f"simulated time, they would take {total:.3g} s, most of it {worst}; take fewer steps, or check "
+            f"the settings behind that ({_BEHIND[worst]})"
+        )
 
 
 def shard(buckets: tuple[Bucket, ...], servers: int) -> tuple[tuple[Bucket, ...], ...]:

@@ -4,9 +4,9 @@ Ranks that run in lock step share one window.  It ends with the last step, is a 
 the pattern steps repeat in (delay + 1), and begins where the lag from a collective's issue to its
 completion has stopped growing: while it still grows, the delay queue is filling and steps are
 shorter than they will be.  The slope over a window can be wrong by no more than the lag grows per
-step, so the earliest window is taken over which that is at most 0.2 % of a step (0.5 %, if there is
-none); but where the lag comes to stand still altogether, as it does without jitter, the window begins
-there.
+step, so the earliest window is taken over which that is at most 0.2 % of a step (if there is none, 0.5 %
+over half of the run); but where the lag comes to stand still altogether, as it does without jitter,
+the window begins there.
 
 Ranks that run freely (parameter servers) are measured from a quarter of their steps on.  All of them
 run all that time: a rank that has taken its steps goes on, unmeasured, until the slowest has.
@@ -14,7 +14,7 @@ run all that time: a rank that has taken its steps goes on, unmeasured, until th
 
 from __future__ import annotations
 
-from math import ceil, sqrt
+from math import ceil, fsum, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,8 @@ from pssim.engine.record import EXTRA, SENT, IntArray, RawLog, Record
 __all__ = ["carried_ps", "covered_ps", "measure", "snapshot_steps"]
 
 _STANDS_STILL = 1e-9
-_LOCK_STEP_DRIFT = (0.002, 0.005)
+# The drift, in steps a step, that a window may have, and the share of the run it must begin in.
+_LOCK_STEP_DRIFT = ((0.002, 0.75), (0.005, 0.5))
 _FREE_DRIFT = 0.02
 _CANDIDATES = 24
 
@@ -32,14 +33,23 @@ _CANDIDATES = 24
 def snapshot_steps(steps: int, pattern: int, warm_up: int) -> tuple[int, ...]:
     """The step boundaries a window may begin at, and the end.
 
-    ``pattern`` is delay + 1; ``warm_up`` steps and one pattern are never measured, unless the run
+    ``pattern`` is delay + 1.  What lies before :func:`first_usable` is not measured, unless the run
     has nothing else.
     """
-    earliest = min(warm_up + pattern, steps - 1)
+    earliest = min(first_usable(pattern, warm_up), steps - 1)
     possible = [step for step in range(steps - 1, -1, -1) if (steps - step) % pattern == 0]
     usable = [step for step in possible if step >= earliest] or [max(0, steps - pattern)]
     stride = -(-len(usable) // _CANDIDATES)
     return (*sorted({usable[-1], *usable[::-1][::stride]}), steps)
+
+
+def first_usable(pattern: int, warm_up: int) -> int:
+    """The first step whose gradients are all as late as they will be.
+
+    With a delay of pattern - 1 the first ``delay`` steps after the warm-up apply nothing, and what the
+    next ``delay`` apply was computed on weights that were still fresher.
+    """
+    return warm_up + max(1, 2 * (pattern - 1))
 
 
 def measure(raw: RawLog, *, pattern: int, warm_up: int, update_ps: int, keep_raw: bool = False) -> Record:
@@ -55,7 +65,8 @@ def measure(raw: RawLog, *, pattern: int, warm_up: int, update_ps: int, keep_raw
     total = raw.snapshots[steps] - raw.snapshots[start]
     p50, p99 = _percentiles(np.diff(raw.marks_ps[start:], axis=0).ravel(), 0.50, 0.99)
     bytes_updated = int(stale[:, 1].sum())
-    collective_bytes = np.concatenate([[0.0], np.cumsum(raw.collective_bytes)])
+    # A server's updates are not among its workers' own times; alone, a worker would make them itself.
+    own_update_ps = (steps - start) * update_ps if raw.free_running else total[2]
     return Record(
         engine=raw.engine,
         first=first,
@@ -71,10 +82,10 @@ def measure(raw: RawLog, *, pattern: int, warm_up: int, update_ps: int, keep_raw
         transfer_ps=total[5],
         in_transfer_ps=covered_ps(raw.intervals_ps, raw.marks_ps[start], raw.marks_ps[steps])
         + carried_ps(raw.messages, raw.marks_ps[start], raw.marks_ps[steps]),
-        alone_ps=total[0] - total[EXTRA] + (steps - start) * update_ps,
-        bytes_sent=total[SENT] + collective_bytes[steps] - collective_bytes[start],
-        staleness_mean=int(stale[:, 0].sum()) / bytes_updated if bytes_updated else 0.0,
-        staleness_max=int(stale[:, 2].max(initial=0)),
+        alone_ps=total[0] - total[EXTRA] + own_update_ps,
+        bytes_sent=total[SENT] + fsum(raw.collective_bytes[start:].tolist()),
+        staleness_mean=int(stale[:, 0].sum()) / bytes_updated if bytes_updated else None,
+        staleness_max=int(stale[:, 2].max(initial=0)) if bytes_updated else None,
         clock_gap_max=raw.clock_gap_max,
         steady=steady,
         raw=raw if keep_raw else None,
@@ -96,7 +107,8 @@ def _lock_step_window(
     *starts, _ = candidates
     lag = np.convolve(np.asarray(raw.lag_ps, dtype=np.float64), np.ones(pattern), "valid") / (pattern * ranks)
     shortest = pattern if pattern == 1 else 2 * pattern
-    usable = [start for start in starts if start >= warm_up + pattern and steps - start >= shortest]
+    earliest = first_usable(pattern, warm_up)
+    usable = [start for start in starts if start >= earliest and steps - start >= shortest]
     if not usable:  # the whole run is shorter than what has to be cut off and one pattern
         return starts[-1], False
     step_ps = float((raw.marks_ps[steps] - raw.marks_ps[usable[0]]).mean()) / (steps - usable[0])
@@ -106,10 +118,10 @@ def _lock_step_window(
             return start, True
     span = max(1, len(lag) // 32)
     final = lag[-4 * span :].mean()
-    for drift in _LOCK_STEP_DRIFT:
+    for drift, share in _LOCK_STEP_DRIFT:
         for start in usable:
             growth = abs(final - lag[start : start + span].mean())
-            if start <= 0.75 * steps and growth <= drift * step_ps * (steps - start):
+            if start <= share * steps and growth <= drift * step_ps * (steps - start):
                 return start, True
     return min(usable, key=lambda start: abs(start - steps / 2)), False
 

@@ -96,8 +96,8 @@ class Record:
     in_transfer_ps: IntArray
     alone_ps: IntArray
     bytes_sent: NDArray[np.float64]
-    staleness_mean: float
-    staleness_max: int
+    staleness_mean: float | None
+    staleness_max: int | None
     clock_gap_max: int | None
     steady: bool
     raw: RawLog | None = field(default=None, repr=False, compare=False)

@@ -20,6 +20,7 @@ from pssim.engine.guard import (
     NoStepYet,
     NotLockStep,
     advance,
+    asked,
     cost_s,
     ended_early,
     misused,
@@ -108,7 +109,7 @@ class _Vector:
         self.common = [0] * ROWS
         self.marks = np.zeros((steps + 1, ranks), dtype=np.int64)
         scheme = job.scheme
-        kept = snapshot_steps(steps, scheme.pattern(), scheme.warm_up())
+        kept = snapshot_steps(steps, asked(scheme, "pattern", 1), asked(scheme, "warm_up", 0))
         self.kept = frozenset(kept)
         self.snapshots: dict[int, IntArray] = {}
         self.operations: list[Operation] = []
@@ -253,7 +254,7 @@ class _Vector:
         except Exception as error:
             raise misused(job.scheme, action, error) from error
         if not self.complete:
-            raise ended_early(job.scheme, "the program", self.step, self.steps)
+            raise ended_early(job.scheme, "the program", max(self.step, 0), self.steps)
         return self._log()
 
     def _log(self) -> RawLog:

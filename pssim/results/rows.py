@@ -62,9 +62,9 @@ class RecordLike(Protocol):
     @property
     def bytes_sent(self) -> Floats: ...  # noqa: D102
     @property
-    def staleness_mean(self) -> float: ...  # noqa: D102
+    def staleness_mean(self) -> float | None: ...  # noqa: D102
     @property
-    def staleness_max(self) -> int: ...  # noqa: D102
+    def staleness_max(self) -> int | None: ...  # noqa: D102
     @property
     def clock_gap_max(self) -> int | None: ...  # noqa: D102
     @property
@@ -138,6 +138,8 @@ def _simulated(point: PointLike) -> Row:
     efficiencies = [measure.efficiency for measure in measures]
     step_low, step_high = _interval(steps_s)
     efficiency_low, efficiency_high = _interval(efficiencies)
+    stale = [float(record.staleness_mean) for record in records if record.staleness_mean is not None]
+    oldest = [int(record.staleness_max) for record in records if record.staleness_max is not None]
     gaps = [record.clock_gap_max for record in records if record.clock_gap_max is not None]
 
     row: Row = {
@@ -150,8 +152,8 @@ def _simulated(point: PointLike) -> Row:
         "efficiency": _mean(efficiencies),
         "efficiency_ci_low": efficiency_low,
         "efficiency_ci_high": efficiency_high,
-        "staleness_mean": _mean([float(record.staleness_mean) for record in records]),
-        "staleness_max": max(int(record.staleness_max) for record in records),
+        "staleness_mean": _mean(stale) if stale else None,
+        "staleness_max": max(oldest) if oldest else None,
         "clock_gap_max": max(map(int, gaps)) if gaps else None,
         "bytes_per_rank": math.fsum(measure.bytes_per_step for measure in measures) / n,
         "replications": n,

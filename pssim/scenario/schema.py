@@ -66,6 +66,7 @@ Data = Annotated[
 ]
 # Strict: true is not 1, and 2.0 is not 2.
 Count = Annotated[int, Field(strict=True, ge=1)]
+Width = Annotated[int, Field(strict=True, ge=1, le=64)]
 Ranks = Annotated[int, Field(strict=True, ge=1, le=MOST_RANKS)]
 Steps = Annotated[int, Field(strict=True, ge=2, le=MOST_STEPS)]
 Replications = Annotated[int, Field(strict=True, ge=1, le=MOST_REPLICATIONS)]
@@ -117,7 +118,7 @@ class Link(Part):
 class Channel(Part):
     """How a communicator works through its collectives."""
 
-    width: Count = Field(
+    width: Width = Field(
         1, description="collectives that may run at once, sharing the wire (NCCL: 1, gloo: 2)"
     )
     holds: Literal["completion", "transfer"] = Field(

@@ -42,7 +42,10 @@ class DelayedAllReduce(Scheme):
     """
 
     delay: int = Field(
-        1, ge=0, description="steps between computing a gradient and applying its average; 0 is synchronous"
+        1,
+        ge=0,
+        le=10_000,
+        description="steps between computing a gradient and applying its average; 0 is synchronous",
     )
     overlap: bool = Field(
         True,
@@ -50,7 +53,10 @@ class DelayedAllReduce(Scheme):
         "or only after it",
     )
     warmup_steps: int = Field(
-        0, ge=0, description="steps at the start that apply their own gradients, as if delay were 0"
+        0,
+        ge=0,
+        le=10_000_000,
+        description="steps at the start that apply their own gradients, as if delay were 0",
     )
 
     def worker(self, rank: Rank) -> Program:

@@ -49,11 +49,15 @@ class ParameterServer(Scheme):
     bound: int | None = Field(
         None,
         ge=0,
+        le=10_000_000,
         description="completed steps a worker may be ahead of the slowest one; one that is further ahead is "
         "answered only when the slowest has come closer",
     )
     servers: int = Field(
-        1, ge=1, description="servers that the buckets are spread over, the largest first, each bucket whole"
+        1,
+        ge=1,
+        le=100_000,
+        description="servers that the buckets are spread over, the largest first, each bucket whole",
     )
     placement: Literal["colocated", "dedicated"] = Field(
         "colocated",
