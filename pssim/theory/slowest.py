@@ -48,7 +48,7 @@ def largest(lines: Sequence[Line], factor: float) -> float:
     return max(slope * factor + offset for slope, offset in lines)
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=512)
 def slowest_factor(
     ranks_per_node: tuple[int, ...], sigma_rank: float, sigma_node: float, points: int = 2001
 ) -> Slowest:
