@@ -81,6 +81,8 @@ def test_points_are_in_the_scenarios_order(scenario: Loaded) -> None:
         assert (point.ranks, point.cores) == (2 * point.nodes, 24 * point.nodes)
         assert point.samples_per_step == 8
         assert {len(record.window_ps) for record in point.records} == {point.ranks}
+        first, second = point.records
+        assert (first.window_ps != second.window_ps).all()  # each with random numbers of its own
 
 
 def test_steps_and_replications_may_be_set_by_scheme(scenario: Loaded) -> None:
