@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pssim.cluster import Jitter
 from pssim.engine import events, vector
-from pssim.engine.measure import covered_ps, measure, snapshot_steps
+from pssim.engine.measure import carried_ps, covered_ps, measure, snapshot_steps
 from pssim.program import AllReduce, Backward, Compute, Forward, Program, Rank, Scheme, Update, Wait
 
 PS = 1e-12
@@ -90,6 +90,27 @@ def test_covered_time_is_that_of_the_union(spans: Any, windows: Any) -> None:
     covered = {at for start, stop in intervals for at in range(start, stop)}
     expected = [sum(at in covered for at in range(a, b)) for a, b in zip(begin, end, strict=True)]
     assert covered_ps(intervals, begin, end).tolist() == expected
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 2), st.integers(0, 60), st.integers(0, 30), st.integers(1, 4)), max_size=12
+    ),
+    st.lists(st.tuples(st.integers(0, 80), st.integers(0, 40)), min_size=3, max_size=3),
+)
+def test_carried_time_counts_shares_of_a_link_up_to_one(found: Any, windows: Any) -> None:
+    """Counted picosecond by picosecond: a message that takes n times as long as alone counts for 1/n."""
+    messages = [(rank, start, start + alone * slower, alone) for rank, start, alone, slower in found]
+    begin = np.array([start for start, _ in windows])
+    end = np.array([start + length for start, length in windows])
+    expected = np.zeros(3)
+    for rank in range(3):
+        mine = [message for message in messages if message[0] == rank and message[3]]
+        for at in range(begin[rank], end[rank]):
+            shares = [alone / (stop - start) for _, start, stop, alone in mine if start <= at < stop]
+            expected[rank] += min(1.0, sum(shares))
+    carried = carried_ps(np.array(messages, dtype=np.int64).reshape(-1, 4), begin, end)
+    np.testing.assert_allclose(carried, expected, atol=0.5 + 1e-9)
 
 
 # ------------------------------------------------------------------------------------ what totals mean
