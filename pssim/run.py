@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import wait as wait_for
@@ -124,7 +125,12 @@ def run(
     try:
         left = _here(maker, loaded, tasks, engine, done, alone=processes == 1)
         if left:
-            _in_pool(loaded, left, engine, done, processes or os.cpu_count() or 1)
+            try:
+                _in_pool(loaded, left, engine, done, processes or os.cpu_count() or 1)
+            except (BrokenProcessPool, NotImplementedError, PermissionError):
+                # A process was killed, or this system allows none: what is left is done here.
+                left = [task for task in left if task not in done.results]
+                _here(maker, loaded, left, engine, done, alone=True)
     except KeyboardInterrupt:
         raise Interrupted(done.points(loaded, maker)) from None
     return done.points(loaded, maker)

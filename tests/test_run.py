@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
 
@@ -234,3 +235,20 @@ def test_a_plain_script_may_run_on_all_cores(tmp_path: Path) -> None:
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.split() == ["once", "9"]
+
+
+@pytest.mark.parametrize("error", [BrokenProcessPool, NotImplementedError, PermissionError])
+def test_without_other_processes_the_rest_is_run_here(
+    error: type[Exception],
+    scenario: Loaded,
+    assert_same_record: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A killed process, or a system that allows none, costs time and no results."""
+
+    def broken(*_: object) -> None:
+        raise error("no processes")
+
+    monkeypatch.setattr(run_module, "_WORTH_A_POOL_S", 0.0)
+    monkeypatch.setattr(run_module, "_in_pool", broken)
+    assert_same_points(run(scenario, processes=2), run(scenario, processes=1), assert_same_record)
