@@ -125,3 +125,12 @@ def test_the_place_of_a_warning_is_the_line_or_the_option(file):
 def test_the_bundled_scenarios_have_nothing_idle(name):
     """They are what people copy from."""
     assert load(name).warnings == ()
+
+
+def test_more_co_located_servers_than_nodes():
+    """A node has one at most; on nodes of their own there may be as many as one likes."""
+    crowded = ["training.nodes=[1,2]", "scheme.3.servers=3"]
+    loaded = load("tianhe2-resnet50", overrides=crowded)
+    assert any("scheme.3.servers: more than 2 cannot matter" in warning for warning in loaded.warnings)
+    apart = load("tianhe2-resnet50", overrides=[*crowded, "scheme.3.placement=dedicated"])
+    assert not any("servers" in warning for warning in apart.warnings)

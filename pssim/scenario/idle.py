@@ -114,6 +114,21 @@ def idle_settings(
             said.add(key)
             yield f"{origin.place(key)}: {dotted(key)} cannot matter: {reason}"
     yield from _sizes(scenario, origin)
+    yield from _servers(scenario, schemes, origin)
+
+
+def _servers(scenario: Scenario, schemes: Sequence[Scheme], origin: Origin) -> Iterator[str]:
+    most = max(size.nodes for size in scenario.sizes)
+    for position, scheme in enumerate(schemes):
+        servers = getattr(scheme, "servers", None)
+        key: KeyPath = ("scheme", position, "servers")
+        if not isinstance(servers, int) or servers <= most or not origin.is_given(key):
+            continue
+        if not scheme.dedicated_servers():
+            yield (
+                f"{origin.place(key)}: {dotted(key)}: more than {most} cannot matter: a node has one "
+                "co-located server at most"
+            )
 
 
 def _sizes(scenario: Scenario, origin: Origin) -> Iterator[str]:
