@@ -64,6 +64,8 @@ def model(
 ) -> None:
     """Measure the model NAME, layer by layer, and write its profile.
 
+    NAME is one of alexnet, googlenet, gpt2, resnet50 and vgg16.
+
     A scenario uses the file as its workload: profile = "NAME.json".
     """
     try:
